@@ -1,0 +1,216 @@
+"""The integer arithmetic that everything else must equal, in NumPy.
+
+Every number that leaves a compiled model has gone through one of these rules. Names of the TFLite or
+gemmlowp functions they equal are given per function. Integer arrays are int64 inside; results are int64
+arrays holding int32 values unless said otherwise. Scales are float32 values; where a formula works in float32
+every intermediate is rounded to float32.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Int = npt.NDArray[np.int64]
+IntLike = int | npt.NDArray[Any]
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+Rounding = Literal["double_away", "double_up", "float32_even", "float64_away"]
+"""How ``prim.rescale`` rounds.
+
+double_away   gemmlowp: high multiply rounded half up, then right shift rounded half away (BUILTIN_REF)
+double_up     ruy: high multiply rounded half up, then right shift rounded half up (optimized kernels)
+float32_even  XNNPACK: float32 product rounded half to even
+float64_away  float64 product rounded half away from zero (reference FULLY_CONNECTED)
+"""
+
+
+def f32(value: float) -> float:
+    """Round to the nearest float32, returned exactly widened."""
+    return float(np.float32(value))
+
+
+def round_away(value: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
+    """Nearest integer, ties away from zero (C ``round``); keeps the floating type."""
+    x = np.asarray(value)
+    truncated = np.trunc(x)
+    return np.asarray(np.where(np.abs(x - truncated) >= 0.5, truncated + np.sign(x), truncated), x.dtype)
+
+
+def float_to_int32(value: npt.ArrayLike) -> Int:
+    """C conversion of already rounded floats to int32 as x86 does it: NaN and out-of-range give INT32_MIN."""
+    x = np.asarray(value, np.float64)
+    valid = (x >= INT32_MIN) & (x <= INT32_MAX)
+    return np.where(valid, np.where(valid, x, 0), INT32_MIN).astype(np.int64)
+
+
+def wrap32(value: IntLike) -> Int:
+    """Reduce modulo 2^32 into the int32 range."""
+    return ((np.asarray(value, np.int64) + 2**31) & 0xFFFFFFFF) - 2**31
+
+
+def wrap16(value: IntLike) -> Int:
+    """Reduce modulo 2^16 into the int16 range."""
+    return ((np.asarray(value, np.int64) + 2**15) & 0xFFFF) - 2**15
+
+
+def saturate32(value: IntLike) -> Int:
+    """Clamp to the int32 range."""
+    return np.clip(np.asarray(value, np.int64), INT32_MIN, INT32_MAX)
+
+
+def quantize_multiplier(scale: float) -> tuple[int, int]:
+    """TFLite ``QuantizeMultiplier``: (multiplier, exponent) with scale = multiplier * 2^(exponent - 31).
+
+    ``scale`` is a float64. A scale under 2^-32 gives (0, 0).
+    """
+    if scale == 0.0:
+        return 0, 0
+    fraction, exponent = math.frexp(scale)
+    multiplier = int(round_away(fraction * 2.0**31))
+    if multiplier == 2**31:
+        multiplier //= 2
+        exponent += 1
+    return (0, 0) if exponent < -31 else (multiplier, exponent)
+
+
+def saturating_rounding_doubling_high_mul(a: IntLike, b: IntLike) -> Int:
+    """gemmlowp ``SaturatingRoundingDoublingHighMul``: round_half_up(a * b / 2^31), saturated."""
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    return np.minimum((product + 2**30) >> 31, INT32_MAX)
+
+
+def rounding_divide_by_pot(value: IntLike, exponent: IntLike) -> Int:
+    """gemmlowp ``RoundingDivideByPOT``: value / 2^exponent, ties away from zero."""
+    x, shift = np.asarray(value, np.int64), np.asarray(exponent, np.int64)
+    mask = (np.int64(1) << shift) - 1
+    return (x >> shift) + ((x & mask) > (mask >> 1) + (x < 0))
+
+
+def rounding_shift_right_up(value: IntLike, exponent: IntLike) -> Int:
+    """value / 2^exponent, ties towards plus infinity."""
+    x, shift = np.asarray(value, np.int64), np.asarray(exponent, np.int64)
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    return (x + half) >> shift
+
+
+def multiply_by_quantized_multiplier(
+    value: IntLike, multiplier: IntLike, exponent: IntLike, rounding: Rounding = "double_away"
+) -> Int:
+    """TFLite ``MultiplyByQuantizedMultiplier`` in the double-rounding build.
+
+    ``rounding`` is ``double_away`` (reference kernels) or ``double_up`` (ruy and the NEON-style blocks).
+    The left shift of exponents above zero wraps modulo 2^32.
+    """
+    exponent = np.asarray(exponent, np.int64)
+    shifted = wrap32(np.asarray(value, np.int64) << np.maximum(exponent, 0))
+    high = saturating_rounding_doubling_high_mul(shifted, multiplier)
+    right = np.maximum(-exponent, 0)
+    if rounding == "double_away":
+        return rounding_divide_by_pot(high, right)
+    if rounding == "double_up":
+        return rounding_shift_right_up(high, right)
+    raise ValueError(f"{rounding} is not a fixed-point rounding")
+
+
+def rescale_float32_even(value: IntLike, scale: npt.ArrayLike) -> Int:
+    """XNNPACK fp32 requantization: int32 -> float32, times a float32 scale, ties to even; saturates to int32."""
+    product = np.asarray(value, np.int64).astype(np.float32) * np.asarray(scale, np.float32)
+    return np.clip(np.rint(product).astype(np.float64), INT32_MIN, INT32_MAX).astype(np.int64)
+
+
+def rescale_float64_away(value: IntLike, scale: npt.ArrayLike) -> Int:
+    """Reference FULLY_CONNECTED: float64 product, half away from zero; out of range gives INT32_MIN."""
+    return float_to_int32(round_away(np.asarray(value, np.int64).astype(np.float64) * np.asarray(scale)))
+
+
+def exp_on_negative_values(value: IntLike, integer_bits: int = 5) -> Int:
+    """gemmlowp ``exp_on_negative_values``: raw Q(integer_bits) in, raw Q0.31 out, for value <= 0."""
+    a = np.asarray(value, np.int64)
+    fractional = 31 - integer_bits
+    quarter = 1 << (fractional - 2)
+    remainder_mod = (a & (quarter - 1)) - quarter
+    result = _exp_on_interval(saturate32(remainder_mod << integer_bits))
+    remainder = wrap32(remainder_mod - a)
+    for exponent, factor in zip(range(-2, 5), _EXP_OF_MINUS_POWERS_OF_TWO, strict=True):
+        if integer_bits > exponent:
+            bit = (remainder >> (fractional + exponent)) & 1
+            result = np.where(bit == 1, saturating_rounding_doubling_high_mul(result, factor), result)
+    if integer_bits > 5:
+        result = np.where(a < -(1 << (36 - integer_bits)), 0, result)
+    return np.where(a == 0, INT32_MAX, result)
+
+
+_EXP_OF_MINUS_POWERS_OF_TWO = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+
+
+def _exp_on_interval(a: Int) -> Int:
+    """exp on [-1/4, 0) in Q0.31: a fourth-order polynomial around -1/8."""
+    constant, one_third = 1895147668, 715827883
+    high_mul = saturating_rounding_doubling_high_mul
+    x = wrap32(a + (1 << 28))
+    x2 = high_mul(x, x)
+    x3, x4 = high_mul(x2, x), high_mul(x2, x2)
+    x4_over_4 = rounding_divide_by_pot(x4, 2)
+    tail = rounding_divide_by_pot(wrap32(high_mul(wrap32(x4_over_4 + x3), one_third) + x2), 1)
+    return saturate32(constant + high_mul(constant, wrap32(x + tail)))
+
+
+def one_over_one_plus_x(value: IntLike) -> Int:
+    """gemmlowp ``one_over_one_plus_x_for_x_in_0_1``: raw Q0.31 in and out, three Newton steps."""
+    half_denominator = (np.asarray(value, np.int64) + INT32_MAX + 1) >> 1
+    x = wrap32(1515870810 + saturating_rounding_doubling_high_mul(half_denominator, -1010580540))
+    for _ in range(3):
+        error = wrap32((1 << 29) - saturating_rounding_doubling_high_mul(half_denominator, x))
+        x = wrap32(x + saturate32(saturating_rounding_doubling_high_mul(x, error) << 2))
+    return saturate32(x << 1)
+
+
+def count_leading_zeros32(value: IntLike) -> Int:
+    """Leading zero bits of non-negative int32 values."""
+    x = np.asarray(value, np.int64)
+    return (32 - np.frexp(x.astype(np.float64))[1]).astype(np.int64)
+
+
+def activation_range(activation: str, scale: float, zero_point: int, dtype: str) -> tuple[int, int]:
+    """Clip bounds of a fused activation in output codes: classic kernels, float32, half away from zero.
+
+    ``activation`` is NONE, RELU, RELU6, RELU_N1_TO_1 or RELU_0_TO_1.
+    """
+    lowest, highest = _RANGES[dtype]
+    low, high = _ACTIVATION_BOUNDS[activation]
+
+    def quantize(bound: float) -> int:
+        return zero_point + int(round_away(np.float32(bound) / np.float32(scale)))
+
+    return (
+        lowest if low is None else max(lowest, quantize(low)),
+        highest if high is None else min(highest, quantize(high)),
+    )
+
+
+def activation_range_xnnpack(activation: str, scale: float, zero_point: int, dtype: str) -> tuple[int, int]:
+    """Clip bounds as XNNPACK forms them: the zero point is added before rounding half to even."""
+    lowest, highest = _RANGES[dtype]
+    low, high = _ACTIVATION_BOUNDS[activation]
+
+    def quantize(bound: float) -> int:
+        code = np.float32(np.float32(bound) / np.float32(scale)) + np.float32(zero_point)
+        return int(np.rint(np.clip(np.float32(code), np.float32(lowest), np.float32(highest))))
+
+    return lowest if low is None else quantize(low), highest if high is None else quantize(high)
+
+
+_RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
+
+_ACTIVATION_BOUNDS: dict[str, tuple[float | None, float | None]] = {
+    "NONE": (None, None),
+    "RELU": (0.0, None),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}

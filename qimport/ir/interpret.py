@@ -1,0 +1,44 @@
+"""Runs a graph of any dialect with each operation's own ``evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from qimport.errors import ArgumentError, CompilerBug
+from qimport.ir.graph import Array, Graph, Numerics, Value
+
+
+def interpret(
+    graph: Graph,
+    inputs: Sequence[Array],
+    numerics: Numerics = "reference",
+    observe: Callable[[Value, Array], None] | None = None,
+) -> list[Array]:
+    """Evaluate ``graph`` on ``inputs`` and return its results in order.
+
+    ``observe`` is called with every computed value. Raises :class:`ArgumentError` for inputs of another
+    number, shape or element type than the graph's.
+    """
+    if len(inputs) != len(graph.inputs):
+        raise ArgumentError(f"the graph has {len(graph.inputs)} inputs, {len(inputs)} arrays were given")
+    known: dict[Value, Array] = {}
+    for value, array in zip(graph.inputs, inputs, strict=True):
+        if array.shape != value.type.shape or array.dtype != value.type.numpy:
+            raise ArgumentError(
+                f"input {value.name!r} is {array.dtype}{list(array.shape)}, expected {value.type}"
+            )
+        known[value] = array
+    for node in graph.nodes:
+        arrays = tuple(None if v is None else known[v] if v.data is None else v.data for v in node.inputs)
+        results = node.op.evaluate(node.call(numerics, arrays))
+        for value, array in zip(node.outputs, results, strict=True):
+            if array.shape != value.type.shape or array.dtype != value.type.numpy:
+                raise CompilerBug(
+                    f"{node.op.NAME} gave {array.dtype}{list(array.shape)} for a result of type {value.type}"
+                )
+            known[value] = array
+            if observe is not None:
+                observe(value, array)
+    return [np.asarray(v.data if v.data is not None else known[v]) for v in graph.outputs]

@@ -1,0 +1,133 @@
+"""Lowering rules: one function per qnn operation, entered in a table, and the emitter they write with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from qimport import prim
+from qimport.fixedpoint import Rounding, quantize_multiplier
+from qimport.ir.graph import Array, Builder, Call, Numerics, Value
+from qimport.ir.types import TensorType
+from qimport.prim.elementwise import BinaryKind
+from qimport.qnn.base import QnnOperation
+
+
+@dataclass(frozen=True)
+class Use:
+    """One qnn node as a rule sees it: the quantized types (``call``) and the lowered operands."""
+
+    call: Call
+    operands: tuple[Value | None, ...]
+
+    def operand(self, index: int) -> Value:
+        """A mandatory operand in the prim graph."""
+        found = self.operands[index]
+        if found is None:
+            raise ValueError(f"operand {index} is absent")
+        return found
+
+    @property
+    def output(self) -> TensorType:
+        """The qnn type of the only result."""
+        return self.call.output
+
+
+def plain(type_: TensorType) -> TensorType:
+    """The type without its quantization: what the value has in the prim graph."""
+    return TensorType(type_.dtype, type_.shape)
+
+
+class Emitter(Builder):
+    """A builder with one short method per primitive; result types follow from the operands."""
+
+    def cast(self, x: Value, dtype: str) -> Value:
+        """``prim.cast`` to ``dtype``."""
+        return self.emit(prim.Cast(), (x,), TensorType(dtype, x.type.shape))
+
+    def binary(self, kind: BinaryKind, a: Value, b: Value | int | float) -> Value:
+        """``prim.binary``; a Python number becomes a constant of shape [1]."""
+        other = b if isinstance(b, Value) else self.constant(np.array([b], a.type.numpy))
+        shape = np.broadcast_shapes(a.type.shape, other.type.shape)
+        return self.emit(prim.Binary(kind), (a, other), TensorType(a.type.dtype, shape))
+
+    def rescale(self, x: Value, scales: Sequence[float], rounding: Rounding, **leftover: Any) -> Value:
+        """``prim.rescale`` by float64 ``scales`` (one, or one per channel); ``leftover`` as in the primitive."""
+        factors: list[Array]
+        if rounding == "float32_even":
+            factors = [np.array(scales, np.float32)]
+        elif rounding == "float64_away":
+            factors = [np.array(scales, np.float64)]
+        else:
+            pairs = [quantize_multiplier(scale) for scale in scales]
+            factors = [np.array(column, np.int32) for column in zip(*pairs, strict=True)]
+        op = prim.Rescale(rounding, **leftover)
+        return self.emit(op, (x, *map(self.constant, factors)), x.type)
+
+    def clamp(self, x: Value, zero_point: int, low: int, high: int, dtype: str) -> Value:
+        """``prim.clamp`` into ``dtype``."""
+        return self.emit(prim.Clamp(zero_point, low, high), (x,), TensorType(dtype, x.type.shape))
+
+    def lut(self, x: Value, table: Array) -> Value:
+        """``prim.lut`` with 256 entries, ordered from the smallest code of x's type."""
+        return self.emit(prim.Lut(), (x, self.constant(table)), TensorType(table.dtype.name, x.type.shape))
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """``prim.reshape``; nothing when the shape stays."""
+        if shape == x.type.shape:
+            return x
+        return self.emit(prim.Reshape(), (x,), TensorType(x.type.dtype, shape))
+
+    def concat(self, parts: Sequence[Value], axis: int) -> Value:
+        """``prim.concat``; nothing for a single part."""
+        if len(parts) == 1:
+            return parts[0]
+        shape = list(parts[0].type.shape)
+        shape[axis] = sum(part.type.shape[axis] for part in parts)
+        return self.emit(prim.Concat(axis), parts, TensorType(parts[0].type.dtype, tuple(shape)))
+
+    def slice(self, x: Value, begin: Sequence[int], shape: tuple[int, ...], stride: Sequence[int]) -> Value:
+        """``prim.slice``."""
+        op = prim.Slice(tuple(begin), tuple(stride))
+        return self.emit(op, (x,), TensorType(x.type.dtype, shape))
+
+    def in_blocks(
+        self, x: Value, block: int, body: Callable[[Value], Value], leftover: Callable[[Value], Value]
+    ) -> Value:
+        """``body`` on the first block * (n // block) elements of the flattened tensor, ``leftover`` on the rest.
+
+        How kernels that vectorize over the flat tensor round their remainder differently.
+        """
+        size = x.type.size
+        split = size - size % block
+        if split == size:
+            return body(x)
+        if split == 0:
+            return leftover(x)
+        flat = self.reshape(x, (size,))
+        head = body(self.slice(flat, (0,), (split,), (1,)))
+        tail = leftover(self.slice(flat, (split,), (size - split,), (1,)))
+        return self.reshape(self.concat((head, tail), 0), x.type.shape)
+
+
+Op = TypeVar("Op", bound=QnnOperation)
+Rule = Callable[[Emitter, Any, Use], Value | tuple[Value, ...]]
+
+RULES: dict[type[QnnOperation], Rule] = {}
+"""The lowering rule of every qnn operation."""
+
+
+def rule(op: type[Op]) -> Callable[[Callable[[Emitter, Op, Use], Any]], Callable[[Emitter, Op, Use], Any]]:
+    """Decorator: ``f(emit, op, use)`` returns the value(s) that replace the node's results."""
+
+    def enter(function: Callable[[Emitter, Op, Use], Any]) -> Callable[[Emitter, Op, Use], Any]:
+        RULES[op] = function
+        return function
+
+    return enter
+
+
+__all__ = ["Emitter", "Numerics", "Rule", "RULES", "Use", "plain", "rule"]

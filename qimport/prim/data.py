@@ -1,0 +1,141 @@
+"""Primitives that move data without arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qimport.ir.graph import Array, Call, Operation, operation
+from qimport.ir.check import require
+
+
+@operation
+@dataclass(frozen=True)
+class Reshape(Operation):
+    """The same elements in row-major order under another shape; never costs a copy by itself.
+
+    C1 element type and element count stay.
+    """
+
+    NAME = "prim.reshape"
+
+    def verify(self, call: Call) -> None:
+        """Check C1."""
+        x, out = call.input(0), call.output
+        require(x.dtype == out.dtype and x.size == out.size, "C1", f"{x} cannot become {out}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy reshape."""
+        return (call.array(0).reshape(call.output.shape),)
+
+
+@operation
+@dataclass(frozen=True)
+class Pad(Operation):
+    """Surround with ``value``. ``before`` and ``after`` hold one count >= 0 per dimension.
+
+    C1 the result shape is x.shape + before + after; element type stays.
+    """
+
+    NAME = "prim.pad"
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    value: int | float
+
+    def verify(self, call: Call) -> None:
+        """Check C1."""
+        x, out = call.input(0), call.output
+        pads = zip(x.shape, self.before, self.after, strict=True)
+        wanted = tuple(size + before + after for size, before, after in pads)
+        require(out.dtype == x.dtype and out.shape == wanted, "C1", f"result must have shape {wanted}")
+        require(min((0, *self.before, *self.after)) == 0, "C1", "pads must not be negative")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy pad."""
+        widths = tuple(zip(self.before, self.after, strict=True))
+        return (np.pad(call.array(0), widths, constant_values=self.value) if widths else call.array(0),)
+
+
+@operation
+@dataclass(frozen=True)
+class Slice(Operation):
+    """x[begin : begin + size * stride : stride] in every dimension; strides may be negative.
+
+    C1 every index is inside x; the result shape is the number of indices; element type stays.
+    """
+
+    NAME = "prim.slice"
+
+    begin: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def verify(self, call: Call) -> None:
+        """Check C1."""
+        x, out = call.input(0), call.output
+        require(
+            out.dtype == x.dtype and len(out.shape) == len(x.shape) == len(self.begin), "C1", "ranks differ"
+        )
+        for size, first, step, count in zip(x.shape, self.begin, self.stride, out.shape, strict=True):
+            last = first + (count - 1) * step
+            inside = count == 0 or (0 <= first < size and 0 <= last < size)
+            require(inside, "C1", f"index {first}..{last} leaves a dimension of {size}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy indexing."""
+        shape = call.output.shape
+        parts = zip(self.begin, self.stride, shape, strict=True)
+        axes = [first + step * np.arange(count) for first, step, count in parts]
+        return (call.array(0)[np.ix_(*axes)] if axes else call.array(0),)
+
+
+@operation
+@dataclass(frozen=True)
+class Concat(Operation):
+    """Operands one after the other along ``axis`` (>= 0).
+
+    C1 all operands have the result's element type and agree outside ``axis``, where their sizes add up.
+    """
+
+    NAME = "prim.concat"
+
+    axis: int
+
+    def verify(self, call: Call) -> None:
+        """Check C1."""
+        out, parts = call.output, [call.input(i) for i in range(len(call.inputs))]
+        total = sum(part.shape[self.axis] for part in parts)
+        require(total == out.shape[self.axis], "C1", "sizes along the axis do not add up")
+        for part in parts:
+            same = part.shape[: self.axis] == out.shape[: self.axis]
+            same = same and part.shape[self.axis + 1 :] == out.shape[self.axis + 1 :]
+            require(same and part.dtype == out.dtype, "C1", f"{part} does not fit into {out}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy concatenate."""
+        return (np.concatenate([call.array(i) for i in range(len(call.arrays))], self.axis),)
+
+
+@operation
+@dataclass(frozen=True)
+class Transpose(Operation):
+    """Dimension i of the result is dimension permutation[i] of the operand.
+
+    C1 ``permutation`` is one, and the result shape follows it; element type stays.
+    """
+
+    NAME = "prim.transpose"
+
+    permutation: tuple[int, ...]
+
+    def verify(self, call: Call) -> None:
+        """Check C1."""
+        x, out = call.input(0), call.output
+        require(sorted(self.permutation) == list(range(len(x.shape))), "C1", "not a permutation")
+        wanted = tuple(x.shape[axis] for axis in self.permutation)
+        require(out.dtype == x.dtype and out.shape == wanted, "C1", f"result must have shape {wanted}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy transpose, made contiguous."""
+        return (np.ascontiguousarray(call.array(0).transpose(self.permutation)),)

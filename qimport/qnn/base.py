@@ -1,0 +1,24 @@
+"""What all qnn operations share: which kernel family of the interpreter runs them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from qimport.ir.graph import Call, Numerics, Operation
+
+
+class QnnOperation(Operation):
+    """An operation on quantized tensors, named and shaped like the TFLite operator it stands for."""
+
+    TFLITE: ClassVar[tuple[str, ...]]
+    """Builtin operators of TFLite that import as this operation."""
+
+    def xnnpack_takes(self, call: Call) -> bool:
+        """Whether the XNNPACK delegate of the interpreter runs this use (default: no)."""
+        return False
+
+    def kernel_family(self, call: Call) -> Numerics:
+        """The kernels whose bytes this use equals: in mode ``xnnpack`` those the delegate leaves run as ``builtin``."""
+        if call.numerics == "xnnpack" and not self.xnnpack_takes(call):
+            return "builtin"
+        return call.numerics
