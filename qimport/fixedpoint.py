@@ -87,8 +87,8 @@ def saturating_rounding_doubling_high_mul(a: IntLike, b: IntLike) -> Int:
 def rounding_divide_by_pot(value: IntLike, exponent: IntLike) -> Int:
     """gemmlowp ``RoundingDivideByPOT``: value / 2^exponent, ties away from zero."""
     x, shift = np.asarray(value, np.int64), np.asarray(exponent, np.int64)
-    mask = (np.int64(1) << shift) - 1
-    return (x >> shift) + ((x & mask) > (mask >> 1) + (x < 0))
+    mask = np.asarray((np.int64(1) << shift) - 1, np.int64)
+    return np.asarray((x >> shift) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)
 
 
 def rounding_shift_right_up(value: IntLike, exponent: IntLike) -> Int:

@@ -27,7 +27,7 @@ DTYPE_BY_SHORT_NAME = {short: name for name, (short, _) in DTYPES.items()}
 INTEGER_RANGE: dict[str, tuple[int, int]] = {
     name: (int(np.iinfo(scalar).min), int(np.iinfo(scalar).max))
     for name, (_, scalar) in DTYPES.items()
-    if np.issubdtype(scalar, np.integer)
+    if issubclass(scalar, np.integer)
 }
 """Smallest and largest value of every integer element type."""
 

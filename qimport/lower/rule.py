@@ -48,7 +48,7 @@ class Emitter(Builder):
         """``prim.cast`` to ``dtype``."""
         return self.emit(prim.Cast(), (x,), TensorType(dtype, x.type.shape))
 
-    def binary(self, kind: BinaryKind, a: Value, b: Value | int | float) -> Value:
+    def binary(self, kind: BinaryKind, a: Value, b: Value | float) -> Value:
         """``prim.binary``; a Python number becomes a constant of shape [1]."""
         other = b if isinstance(b, Value) else self.constant(np.array([b], a.type.numpy))
         shape = np.broadcast_shapes(a.type.shape, other.type.shape)
@@ -130,4 +130,4 @@ def rule(op: type[Op]) -> Callable[[Callable[[Emitter, Op, Use], Any]], Callable
     return enter
 
 
-__all__ = ["Emitter", "Numerics", "Rule", "RULES", "Use", "plain", "rule"]
+__all__ = ["RULES", "Emitter", "Numerics", "Rule", "Use", "plain", "rule"]

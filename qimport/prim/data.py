@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.check import require
+from qimport.ir.graph import Array, Call, Operation, operation
 
 
 @operation

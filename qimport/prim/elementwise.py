@@ -12,9 +12,9 @@ import numpy as np
 
 from qimport import fixedpoint
 from qimport.fixedpoint import Rounding, wrap32
+from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.ir.check import require
 
 BinaryKind = Literal["add", "sub", "mul", "div", "max", "min", "shift_left", "shift_right"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from qimport.fixedpoint import wrap32
+from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.types import TensorType
-from qimport.ir.check import require
 
 
 @operation

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from qimport.fixedpoint import wrap32
-from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.check import require
+from qimport.ir.graph import Array, Call, Operation, operation
 
 
 @operation
