@@ -81,7 +81,7 @@ def quantize_multiplier(scale: float) -> tuple[int, int]:
 def saturating_rounding_doubling_high_mul(a: IntLike, b: IntLike) -> Int:
     """gemmlowp ``SaturatingRoundingDoublingHighMul``: round_half_up(a * b / 2^31), saturated."""
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    return np.minimum((product + 2**30) >> 31, INT32_MAX)
+    return np.asarray(np.minimum((product + 2**30) >> 31, INT32_MAX), np.int64)
 
 
 def rounding_divide_by_pot(value: IntLike, exponent: IntLike) -> Int:

@@ -1,0 +1,1 @@
+"""Native code from kernel plans: targets, kernels, just-in-time and ahead-of-time back ends."""
