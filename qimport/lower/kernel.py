@@ -1,0 +1,72 @@
+"""Kernels: groups of prim nodes as small graphs, compared by what code they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from qimport.ir.graph import Graph, Node, Value
+from qimport.lower.fuse import Group
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One group of nodes to be compiled into one function.
+
+    ``graph`` has the tensor operands as inputs, in the order of the function's parameters; constants hang in it
+    with their data. ``result_row_stride`` is the distance in elements between rows of the last dimension of the
+    result, None when dense. ``in_place`` says that the result may share memory with an operand of its size.
+    ``key`` is equal for kernels that differ only in the content of constants: these share code.
+    """
+
+    graph: Graph = field(compare=False)
+    key: tuple[Any, ...]
+    result_row_stride: int | None = None
+    in_place: bool = False
+
+    @property
+    def root(self) -> Node:
+        """The node that owns the loops."""
+        return self.graph.nodes[0]
+
+    @property
+    def epilogue(self) -> tuple[Node, ...]:
+        """The elementwise nodes applied to the root's result."""
+        return self.graph.nodes[1:]
+
+    @property
+    def result(self) -> Value:
+        """The only value that leaves the kernel."""
+        return self.graph.outputs[0]
+
+    def constants(self) -> list[Value]:
+        """Constants in order of first use."""
+        return list(self.graph.constants())
+
+    def describe(self) -> str:
+        """Short text for tables: operations and result type."""
+        names = [node.op.NAME.removeprefix("prim.") for node in self.graph.nodes]
+        return f"{'+'.join(names)} -> {self.result.type}"
+
+
+def make_kernel(group: Group, result_row_stride: int | None, in_place: bool) -> Kernel:
+    """The kernel of a group."""
+    inputs: list[Value] = []
+    number: dict[Value, int] = {}
+    lines: list[tuple[Any, ...]] = []
+    for node in group.nodes:
+        refs: list[Any] = []
+        for value in node.inputs:
+            if value is None:
+                refs.append(None)
+                continue
+            if value not in number:
+                number[value] = len(number)
+                if not value.is_constant:
+                    inputs.append(value)
+            refs.append((number[value], value.is_constant, str(value.type)))
+        for value in node.outputs:
+            number[value] = len(number)
+        lines.append((node.op, tuple(refs), tuple(str(value.type) for value in node.outputs)))
+    graph = Graph("kernel", tuple(inputs), (group.result,), group.nodes)
+    return Kernel(graph, (*lines, result_row_stride, in_place), result_row_stride, in_place)
