@@ -30,10 +30,10 @@ def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
 @dataclass(frozen=True)
 class Binary(Operation):
     """One of add, sub, mul, max, min, shift_left, shift_right on int32 (wrapping; arithmetic shift), or
-    add, sub, mul, div, max, min on float32 (each result rounded to float32).
+    add, sub, mul, div, max, min on float32 or float64 (each result rounded to that type).
 
-    C1 both operands and the result have one element type, int32 or float32. C2 the shapes broadcast to the
-    result's. C3 div is float32 only, shifts int32 only.
+    C1 both operands and the result have one element type, int32, float32 or float64. C2 the shapes broadcast to
+    the result's. C3 div is floating only, shifts int32 only.
     """
 
     NAME = "prim.binary"
@@ -44,7 +44,7 @@ class Binary(Operation):
         """Check C1-C3."""
         a, b, out = call.input(0), call.input(1), call.output
         require(
-            a.dtype == b.dtype == out.dtype and out.dtype in ("int32", "float32"),
+            a.dtype == b.dtype == out.dtype and out.dtype in ("int32", *_FLOATING),
             "C1",
             "element types differ",
         )
@@ -53,18 +53,19 @@ class Binary(Operation):
             "C2",
             f"{a.shape} and {b.shape} do not give {out.shape}",
         )
-        only = {"div": "float32", "shift_left": "int32", "shift_right": "int32"}.get(self.kind, out.dtype)
-        require(out.dtype == only, "C3", f"{self.kind} is {only} only")
+        table = _FLOAT if out.dtype in _FLOATING else _INTEGER
+        require(self.kind in table, "C3", f"no {self.kind} on {out.dtype}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """NumPy with int32 wrapping or float32 rounding."""
+        """NumPy with int32 wrapping or rounding to the floating type."""
         a, b = call.array(0), call.array(1)
-        if call.output.dtype == "float32":
+        if call.output.dtype in _FLOATING:
             with np.errstate(all="ignore"):
-                return (np.asarray(_FLOAT[self.kind](a, b), np.float32),)
+                return (np.asarray(_FLOAT[self.kind](a, b), call.output.numpy),)
         return (wrap32(_INTEGER[self.kind](a.astype(np.int64), b.astype(np.int64))).astype(np.int32),)
 
 
+_FLOATING = ("float32", "float64")
 _FLOAT = {
     "add": np.add,
     "sub": np.subtract,
@@ -87,7 +88,8 @@ _INTEGER = {
 @operation
 @dataclass(frozen=True)
 class Cast(Operation):
-    """Change the element type without clamping: 8/16-bit integer -> int32 (extend), int32 -> float32 (ties even).
+    """Change the element type without clamping: 8/16-bit integer -> int32 (extend), int32 -> float32 (ties even),
+    float32 -> float64 (exact).
 
     C1 same shape. C2 one of the listed pairs.
     """
@@ -99,7 +101,8 @@ class Cast(Operation):
         source, target = call.input(0), call.output
         require(source.shape == target.shape, "C1", "shape changes")
         widening = source.dtype in ("int8", "uint8", "int16") and target.dtype == "int32"
-        allowed = widening or (source.dtype, target.dtype) == ("int32", "float32")
+        pairs = (("int32", "float32"), ("float32", "float64"))
+        allowed = widening or (source.dtype, target.dtype) in pairs
         require(allowed, "C2", f"no cast from {source.dtype} to {target.dtype}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
@@ -242,7 +245,7 @@ class ToInt(Operation):
     """float -> int32; NaN and results outside int32 give INT32_MIN (``saturate`` False: the x86 conversion),
     or saturate to the nearer end with NaN at the high end (``saturate`` True).
 
-    ``rounding`` is ``even`` or ``away`` (ties), C1 float32 operand, int32 result, same shape.
+    ``rounding`` is ``even`` or ``away`` (ties), C1 float32 or float64 operand, int32 result, same shape.
     """
 
     NAME = "prim.to_int"
@@ -253,8 +256,8 @@ class ToInt(Operation):
     def verify(self, call: Call) -> None:
         """Check C1."""
         x, out = call.input(0), call.output
-        typed = x.dtype == "float32" and out.dtype == "int32" and x.shape == out.shape
-        require(typed, "C1", "operand must be float32, result int32")
+        typed = x.dtype in _FLOATING and out.dtype == "int32" and x.shape == out.shape
+        require(typed, "C1", "operand must be floating, result int32")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy rounding, then the stated conversion."""

@@ -1,0 +1,33 @@
+"""The qnn dialect: one class per operation on quantized tensors, with its specification and reference semantics."""
+
+from qimport.qnn.base import QnnOperation
+from qimport.qnn.concat import Concat
+from qimport.qnn.pack import Pack
+from qimport.qnn.pad import Pad
+from qimport.qnn.quantize import Dequantize, Quantize, Requantize
+from qimport.qnn.reshape import Reshape
+from qimport.qnn.shape import Shape
+from qimport.qnn.softmax import Softmax
+from qimport.qnn.strided_slice import StridedSlice
+from qimport.qnn.unary import HardSwish, Logistic, Relu, Relu0To1, Relu6, ReluN1To1, Tanh
+
+__all__ = [
+    "Concat",
+    "Dequantize",
+    "HardSwish",
+    "Logistic",
+    "Pack",
+    "Pad",
+    "QnnOperation",
+    "Quantize",
+    "Relu",
+    "Relu0To1",
+    "Relu6",
+    "ReluN1To1",
+    "Requantize",
+    "Reshape",
+    "Shape",
+    "Softmax",
+    "StridedSlice",
+    "Tanh",
+]

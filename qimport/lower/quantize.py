@@ -1,0 +1,88 @@
+"""QUANTIZE and DEQUANTIZE: tables where the operand has 8 bits, arithmetic elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qimport import prim
+from qimport.errors import CompilerBug
+from qimport.fixedpoint import f32
+from qimport.ir.graph import Value
+from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.tables import emit_table, emit_table_in_blocks
+from qimport.qnn.checks import EIGHT_BIT
+from qimport.qnn.quantize import (
+    DEQUANTIZE_BLOCK,
+    QUANTIZE_BLOCK,
+    REQUANTIZE_BLOCK,
+    Dequantize,
+    Quantize,
+    Requantize,
+    channel_factors,
+)
+
+
+@rule(Quantize)
+def lower_quantize(emit: Emitter, op: Quantize, use: Use) -> Value:
+    """Scale, convert, add the zero point, clamp: each as the kernel family does it."""
+    out = use.output
+    x = emit.reshape(use.operand(0), out.shape or (1,))
+    scale, zero = out.quant.scale, out.quant.zero_point
+    inverse = f32(1 / scale)
+    family = op.kernel_family(use.call)
+
+    def nearest(x: Value, saturate: bool = False) -> Value:
+        return to_int(emit, emit.binary("mul", x, inverse), "even", saturate)
+
+    def wide_division(x: Value) -> Value:
+        return to_int(emit, emit.binary("div", emit.cast(x, "float64"), scale), "away")
+
+    if family == "xnnpack":
+        codes = nearest(x, saturate=True)
+    else:
+        if family == "reference":
+            codes = to_int(emit, emit.binary("div", x, scale), "away")
+        else:
+            codes = emit.in_blocks(x, QUANTIZE_BLOCK, nearest, wide_division)
+        # These kernels add the zero point modulo 2^32 before they clamp; prim.clamp does not wrap.
+        codes, zero = emit.binary("add", codes, zero), 0
+    return emit.reshape(emit.clamp(codes, zero, *INTEGER_RANGE[out.dtype], out.dtype), out.shape)
+
+
+@rule(Requantize)
+def lower_requantize(emit: Emitter, op: Requantize, use: Use) -> Value:
+    """A table from 8 bits, else rescale and clamp."""
+    x, source, out = use.operand(0), use.call.input(0), use.output
+    if op.kernel_family(use.call) == "builtin" and op.has_blocks(use.call):
+        return emit_table_in_blocks(emit, op, use, REQUANTIZE_BLOCK)
+    if source.dtype in EIGHT_BIT:
+        return emit_table(emit, op, use)
+    wide = x if x.type.dtype == "int32" else emit.cast(x, "int32")
+    if source.quant.zero_point:
+        wide = emit.binary("sub", wide, source.quant.zero_point)
+    scaled = emit.rescale(wide, [source.quant.scale / out.quant.scale], "double_away")
+    return emit.clamp(scaled, out.quant.zero_point, *INTEGER_RANGE[out.dtype], out.dtype)
+
+
+@rule(Dequantize)
+def lower_dequantize(emit: Emitter, op: Dequantize, use: Use) -> Value:
+    """A table from 8 bits with one scale, else subtract and multiply."""
+    x, source = use.operand(0), use.call.input(0)
+    if source.quantization is None:
+        raise CompilerBug("a float16 tensor that is not constant reached the lowering")
+    if op.kernel_family(use.call) == "builtin" and op.has_blocks(use.call):
+        return emit_table_in_blocks(emit, op, use, DEQUANTIZE_BLOCK)
+    if source.dtype in EIGHT_BIT and not source.quant.per_channel:
+        return emit_table(emit, op, use)
+    zeros, scales = channel_factors(source.quant, len(source.shape))
+    wide = emit.cast(x, "int32")
+    if np.any(zeros):
+        wide = emit.binary("sub", wide, emit.constant(zeros.astype(np.int32)))
+    return emit.binary("mul", emit.cast(wide, "float32"), emit.constant(scales))
+
+
+def to_int(emit: Emitter, x: Value, rounding: str, saturate: bool = False) -> Value:
+    """``prim.to_int``."""
+    op = prim.ToInt("even" if rounding == "even" else "away", saturate)
+    return emit.emit(op, (x,), TensorType("int32", x.type.shape))

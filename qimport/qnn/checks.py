@@ -1,0 +1,36 @@
+"""Constraints that many qnn operations share, so that each is worded once."""
+
+from __future__ import annotations
+
+from qimport.ir.check import require
+from qimport.ir.graph import Call
+from qimport.ir.types import TensorType
+
+EIGHT_BIT = ("int8", "uint8")
+
+
+def require_per_tensor(label: str, *types: TensorType) -> None:
+    """Every type has one scale and one zero point."""
+    for type_ in types:
+        single = type_.quantization is not None and len(type_.quant.scales) == 1
+        require(single, label, f"{type_} needs one scale and one zero point")
+
+
+def require_eight_bit(label: str, *types: TensorType) -> None:
+    """Every type is int8 or uint8 with one scale and one zero point."""
+    for type_ in types:
+        require(type_.dtype in EIGHT_BIT, label, f"{type_} is not 8-bit")
+    require_per_tensor(label, *types)
+
+
+def require_same_shape(label: str, call: Call) -> None:
+    """The result has the shape of the first operand."""
+    x, out = call.input(0), call.output
+    require(x.shape == out.shape, label, f"{x} and {out} differ in shape")
+
+
+def require_same_dtype(label: str, call: Call) -> None:
+    """The result and all operands have one element type."""
+    for index in range(len(call.inputs)):
+        x = call.input(index)
+        require(x.dtype == call.output.dtype, label, f"{x} and {call.output} differ in element type")

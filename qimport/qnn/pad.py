@@ -1,0 +1,59 @@
+"""``qnn.pad``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qimport.ir.check import require
+from qimport.ir.graph import Array, Call, operation
+from qimport.ir.types import TensorType
+from qimport.qnn.base import QnnOperation
+from qimport.qnn.checks import EIGHT_BIT, require_same_dtype
+
+
+@operation
+@dataclass(frozen=True)
+class Pad(QnnOperation):
+    """Surround with ``before`` and ``after`` elements per dimension (PAD, PADV2); any element type, all modes equal.
+
+    ``value`` is the code to fill with; None fills with the result's zero point, or 0 without quantization. Codes of
+    the operand are copied whatever its quantization.
+
+    C1 one element type. C2 one count >= 0 per dimension and side, and the result shape is their sum with the operand's.
+    """
+
+    NAME = "qnn.pad"
+    TFLITE: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    value: int | float | None = None
+
+    def verify(self, call: Call) -> None:
+        """Check C1, C2."""
+        x, out = call.input(0), call.output
+        require_same_dtype("C1", call)
+        ranks = len(self.before) == len(self.after) == len(x.shape)
+        require(ranks, "C2", f"pads of {len(self.before)} and {len(self.after)} dimensions for {x}")
+        require(min((0, *self.before, *self.after)) == 0, "C2", "pads must not be negative")
+        sizes = zip(x.shape, self.before, self.after, strict=True)
+        wanted = tuple(size + before + after for size, before, after in sizes)
+        require(out.shape == wanted, "C2", f"the result must have shape {wanted}")
+
+    def xnnpack_takes(self, call: Call) -> bool:
+        """PAD (no value of its own) on 8-bit or float tensors."""
+        return self.value is None and call.output.dtype in (*EIGHT_BIT, "float32")
+
+    def fill(self, out: TensorType) -> int | float:
+        """The element that surrounds the operand."""
+        if self.value is not None:
+            return self.value
+        return 0 if out.quantization is None else out.quant.zero_point
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy pad."""
+        widths = tuple(zip(self.before, self.after, strict=True))
+        return (np.pad(call.array(0), widths, constant_values=self.fill(call.output)),)

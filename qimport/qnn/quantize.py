@@ -1,0 +1,202 @@
+"""Between floats and codes, and between quantizations: ``Quantize``, ``Requantize``, ``Dequantize``.
+
+The optimized kernels of the interpreter vectorize over the flattened tensor and round the elements that fill no whole
+block in a scalar loop of other arithmetic: "block b" below means the first b * (n // b) of n elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport import fixedpoint as fp
+from qimport.fixedpoint import Int
+from qimport.ir.check import require
+from qimport.ir.graph import Array, Call, operation
+from qimport.ir.types import INTEGER_RANGE, Quantization
+from qimport.qnn.base import QnnOperation
+from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_shape
+
+QUANTIZE_BLOCK = 8
+DEQUANTIZE_BLOCK = 8
+REQUANTIZE_BLOCK = 16
+"""Elements per block of the builtin kernels."""
+
+
+def in_blocks(block: int, body: npt.NDArray[Any], leftover: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """``body`` in whole blocks of the flattened tensor, ``leftover`` in the rest."""
+    split = body.size - body.size % block
+    flat = np.concatenate([body.reshape(-1)[:split], leftover.reshape(-1)[split:]])
+    return flat.reshape(body.shape)
+
+
+@operation
+@dataclass(frozen=True)
+class Quantize(QnnOperation):
+    """float32 -> int8, uint8, int16.
+
+    reference (``AffineQuantize``): clamp(wrap32(int(round_away(f32(x / s))) + z)).
+    builtin: block 8: clamp(wrap32(int(rne(f32(x * f32(1 / s)))) + z)); leftover: as reference, with the division in
+    float64. ``int`` is the x86 conversion: NaN and what lies outside int32 give -2^31.
+    xnnpack: clamp(rne(f32(x * f32(1 / s))) + z), saturating; NaN gives the highest code. 8-bit results only.
+
+    C1 the operand is float32, the result one of the listed types with one scale and zero point. C2 same shape.
+    """
+
+    NAME = "qnn.quantize"
+    TFLITE: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
+
+    def verify(self, call: Call) -> None:
+        """Check C1, C2."""
+        x, out = call.input(0), call.output
+        require(x.dtype == "float32", "C1", f"{x} is not float32")
+        require(out.dtype in ("int8", "uint8", "int16"), "C1", f"float32 does not quantize to {out}")
+        require_per_tensor("C1", out)
+        require_same_shape("C2", call)
+
+    def xnnpack_takes(self, call: Call) -> bool:
+        """8-bit results."""
+        return call.output.dtype in EIGHT_BIT
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """The formula of the kernel family."""
+        x, quant, family = call.array(0).astype(np.float32), call.output.quant, self.kernel_family(call)
+        scale = np.float32(quant.scale)
+        with np.errstate(all="ignore"):
+            nearest = np.rint(x * (np.float32(1) / scale))
+            if family == "reference":
+                codes = fp.float_to_int32(fp.round_away(x / scale))
+            elif family == "builtin":
+                leftover = fp.round_away(x.astype(np.float64) / np.float64(scale))
+                codes = fp.float_to_int32(in_blocks(QUANTIZE_BLOCK, nearest, leftover))
+            else:
+                wide = np.where(np.isnan(nearest), fp.INT32_MAX, nearest.astype(np.float64))
+                codes = np.clip(wide, fp.INT32_MIN, fp.INT32_MAX).astype(np.int64)
+        shifted = codes + quant.zero_point
+        if family != "xnnpack":
+            shifted = fp.wrap32(shifted)
+        return (np.clip(shifted, *INTEGER_RANGE[call.output.dtype]).astype(call.output.numpy),)
+
+
+REQUANTIZATIONS: dict[str, tuple[str, ...]] = {
+    "int8": ("int8", "uint8", "int16"),
+    "uint8": ("int8", "uint8", "int16"),
+    "int16": ("int8", "uint8", "int16", "int32"),
+    "int32": ("int8", "uint8", "int16"),
+}
+"""Operand type -> result types between which the QUANTIZE kernel converts."""
+
+
+@operation
+@dataclass(frozen=True)
+class Requantize(QnnOperation):
+    """Codes of one quantization -> codes of another: clamp(MBQM(x - z_in, m, e) + z_out).
+
+    (m, e) = quantize_multiplier(s_in / s_out) in float64; MBQM rounds as ``double_away``.
+    reference: so everywhere (``reference_ops::Requantize``). builtin: from 8 to 8 bit in block 16 MBQM rounds as
+    ``double_up``. xnnpack: between equal 8-bit types with 2^-8 <= f32(s_in / s_out) <= 2^7
+    clamp((((x - z_in) * k + 128) >> 8) + z_out), k = rne(256 * f32(s_in / s_out)).
+
+    C1 the pair of types is in :data:`REQUANTIZATIONS`; one scale and zero point each. C2 same shape.
+    C3 between two int16 tensors both zero points are 0.
+    """
+
+    NAME = "qnn.requantize"
+    TFLITE: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        x, out = call.input(0), call.output
+        allowed = REQUANTIZATIONS.get(x.dtype, ())
+        require(out.dtype in allowed, "C1", f"{x} does not requantize to {out}")
+        require_per_tensor("C1", x, out)
+        require_same_shape("C2", call)
+        symmetric = x.quant.zero_point == out.quant.zero_point == 0
+        require(symmetric or (x.dtype, out.dtype) != ("int16", "int16"), "C3", "int16 has zero point 0")
+
+    def xnnpack_takes(self, call: Call) -> bool:
+        """Equal 8-bit types and a ratio in the delegate's range."""
+        x, out = call.input(0), call.output
+        ratio = fp.f32(x.quant.scale / out.quant.scale)
+        return x.dtype == out.dtype and x.dtype in EIGHT_BIT and 2**-8 <= ratio <= 2**7
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """The formula of the kernel family."""
+        x, out, family = call.input(0), call.output, self.kernel_family(call)
+        centred = fp.wrap32(call.array(0).astype(np.int64) - x.quant.zero_point)
+        if family == "xnnpack":
+            factor = int(np.rint(256 * fp.f32(x.quant.scale / out.quant.scale)))
+            scaled = (centred * factor + 128) >> 8
+        else:
+            factors = fp.quantize_multiplier(x.quant.scale / out.quant.scale)
+            scaled = fp.multiply_by_quantized_multiplier(centred, *factors)
+            if family == "builtin" and self.has_blocks(call):
+                up = fp.multiply_by_quantized_multiplier(centred, *factors, "double_up")
+                scaled = in_blocks(REQUANTIZE_BLOCK, up, scaled)
+        return (np.clip(scaled + out.quant.zero_point, *INTEGER_RANGE[out.dtype]).astype(out.numpy),)
+
+    @staticmethod
+    def has_blocks(call: Call) -> bool:
+        """Whether the builtin kernel for these types works in blocks."""
+        return call.input(0).dtype in EIGHT_BIT and call.output.dtype in EIGHT_BIT
+
+
+@operation
+@dataclass(frozen=True)
+class Dequantize(QnnOperation):
+    """Codes -> float32: f32((x - z) * s).
+
+    Per tensor: so in reference and xnnpack; builtin in block 8 of 8-bit tensors f32(f32(x * s) + f32(-z * s)).
+    Per channel: f32((x - z[c]) * s[c]) in all modes. float16 (no quantization): widened exactly.
+
+    C1 the operand is int8, uint8 or int16 with quantization, or float16; the result is float32. C2 same shape.
+    C3 per channel, there are as many scales as the dimension ``axis`` has indices.
+    """
+
+    NAME = "qnn.dequantize"
+    TFLITE: ClassVar[tuple[str, ...]] = ("DEQUANTIZE",)
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        x, out = call.input(0), call.output
+        quantized = x.dtype in ("int8", "uint8", "int16") and x.quantization is not None
+        require(quantized or x.dtype == "float16", "C1", f"{x} does not dequantize")
+        require(out.dtype == "float32", "C1", f"{out} is not float32")
+        require_same_shape("C2", call)
+        if x.quantization is not None and x.quantization.axis is not None:
+            axis, count = x.quantization.axis, len(x.quantization.scales)
+            fits = axis < len(x.shape) and x.shape[axis] == count
+            require(fits, "C3", f"{count} scales along dimension {axis} of {x}")
+        elif x.quantization is not None:
+            require_per_tensor("C3", x)
+
+    def xnnpack_takes(self, call: Call) -> bool:
+        """8-bit operands."""
+        return call.input(0).dtype in EIGHT_BIT
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """The formula of the kernel family."""
+        x, quant = call.array(0), call.input(0).quantization
+        if quant is None:
+            return (x.astype(np.float32),)
+        zeros, scales = channel_factors(quant, x.ndim)
+        real = (x.astype(np.int64) - zeros).astype(np.float32) * scales
+        if self.kernel_family(call) == "builtin" and self.has_blocks(call):
+            body = x.astype(np.float32) * scales + (-zeros).astype(np.float32) * scales
+            real = in_blocks(DEQUANTIZE_BLOCK, body, real)
+        return (np.asarray(real, np.float32),)
+
+    @staticmethod
+    def has_blocks(call: Call) -> bool:
+        """Whether the builtin kernel for these types works in blocks."""
+        x = call.input(0)
+        return x.dtype in EIGHT_BIT and not x.quant.per_channel
+
+
+def channel_factors(quant: Quantization, rank: int) -> tuple[Int, npt.NDArray[np.float32]]:
+    """Zero points and scales, shaped to broadcast against a tensor of ``rank`` dimensions."""
+    shape = tuple(-1 if axis == quant.axis else 1 for axis in range(rank))
+    return np.array(quant.zero_points).reshape(shape), np.array(quant.scales, np.float32).reshape(shape)

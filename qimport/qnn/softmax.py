@@ -1,0 +1,104 @@
+"""``qnn.softmax``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qimport import fixedpoint as fp
+from qimport.ir.check import require
+from qimport.ir.graph import Array, Call, operation
+from qimport.ir.types import INTEGER_RANGE
+from qimport.qnn.base import QnnOperation
+from qimport.qnn.checks import require_eight_bit, require_same_dtype, require_same_shape
+
+INTEGER_BITS = 5
+"""Integer bits of the scaled differences in the fixed-point kernel."""
+
+SUM_LIMIT = 2**28
+"""The fixed-point kernel refuses rows whose sum of exponentials, in units of 2^-19, reaches this: 512."""
+
+
+@operation
+@dataclass(frozen=True)
+class Softmax(QnnOperation):
+    """exp(beta * v) over its sum along the last axis.
+
+    With k = max(row) - x, e = exponential of k:
+
+    reference (``reference_ops::Softmax``), fixed point: (m, p) = quantize_multiplier(min(beta * s_in * 2^26, 2^31 - 1));
+    k over floor(31 * 2^26 / 2^p) gives the lowest code and counts nothing; else e = exp_on_negative_values(
+    high_mul(-k << p, m)) in Q0.31; sum of rdbpot(e, 12); h = leading zeros of the sum; r = one_over_one_plus_x of the
+    normalized sum; clamp(rdbpot(high_mul(r, e), 12 - h + 31 - 8) + lo).
+    A row whose exponentials sum to 512 or more ends the process of the interpreter. Here such a row gives the lowest
+    code throughout, which is what the last shift, 32 bits or more, leaves over.
+
+    builtin, and xnnpack as the delegate takes none (``optimized_ops::Softmax``), float: e = f32(exp(f32(f32(-s_in * beta)
+    * k))); the sum in float32 in index order; inverse = f32(1 / f32(sum * s_out)); int8: clamp(round_away(e * inverse)
+    + lo); uint8: clamp(trunc(f32(f32(e * inverse) + 0.5))).
+
+    C1 operand and result are of one 8-bit type and shape, rank at least 1. C2 the result has scale 1/256 within 0.1 %
+    and the lowest code as zero point. C3 beta is positive and finite.
+    """
+
+    NAME = "qnn.softmax"
+    TFLITE: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
+
+    beta: float
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        x, out = call.input(0), call.output
+        require_eight_bit("C1", x, out)
+        require_same_dtype("C1", call)
+        require_same_shape("C1", call)
+        require(len(x.shape) >= 1, "C1", "the operand needs a dimension")
+        lowest, scale, zero = INTEGER_RANGE[out.dtype][0], out.quant.scale, out.quant.zero_point
+        expected = zero == lowest and abs(scale * 256 - 1) <= 1e-3
+        require(expected, "C2", f"the output of SOFTMAX must be 1/256:{lowest}, not {scale!r}:{zero}")
+        require(0 < self.beta < math.inf, "C3", f"beta {self.beta} is not positive")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """The formula of the kernel family."""
+        codes = self._fixed(call) if self.kernel_family(call) == "reference" else self._float(call)
+        return (np.clip(codes, *INTEGER_RANGE[call.output.dtype]).astype(call.output.numpy),)
+
+    def fixed_table(self, scale: float) -> Array:
+        """Exponentials in Q0.31 by k; -1 where k lies beyond the kernel's range."""
+        factor = min(fp.f32(self.beta) * scale * 2.0 ** (31 - INTEGER_BITS), 2.0**31 - 1)
+        multiplier, exponent = fp.quantize_multiplier(factor)
+        limit = math.floor((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - exponent))
+        k = np.arange(256, dtype=np.int64)
+        counted = k <= limit
+        scaled = fp.multiply_by_quantized_multiplier(np.where(counted, -k, 0), multiplier, max(exponent, 0))
+        return np.where(counted, fp.exp_on_negative_values(scaled, INTEGER_BITS), -1).astype(np.int32)
+
+    def float_table(self, scale: float) -> Array:
+        """Exponentials in float32 by k."""
+        factor = -np.float32(scale) * np.float32(self.beta)
+        powers = (factor * np.arange(256, dtype=np.float32)).astype(np.float64)
+        return np.exp(powers).astype(np.float32)
+
+    def _fixed(self, call: Call) -> Array:
+        x, lowest = call.array(0).astype(np.int64), INTEGER_RANGE[call.output.dtype][0]
+        e = self.fixed_table(call.input(0).quant.scale).astype(np.int64)[x.max(-1, keepdims=True) - x]
+        outside = e < 0
+        total = np.where(outside, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True)
+        refused = total >= SUM_LIMIT
+        headroom = fp.count_leading_zeros32(np.where(refused, 1, total))
+        inverse = fp.one_over_one_plus_x(fp.wrap32((total << headroom) - 2**31))
+        high = fp.saturating_rounding_doubling_high_mul(inverse, e)
+        codes = fp.rounding_divide_by_pot(high, np.minimum(12 - headroom + 31 - 8, 31)) + lowest
+        return np.where(outside | refused, lowest, codes)
+
+    def _float(self, call: Call) -> Array:
+        x, out = call.array(0).astype(np.int64), call.output
+        e = self.float_table(call.input(0).quant.scale)[x.max(-1, keepdims=True) - x]
+        total = np.cumsum(e, axis=-1, dtype=np.float32)[..., -1:]
+        scaled = e * (np.float32(1) / (total * np.float32(out.quant.scale)))
+        if out.dtype == "uint8":
+            return np.trunc(scaled + np.float32(0.5)).astype(np.int64)
+        return fp.round_away(scaled).astype(np.int64) + out.quant.zero_point
