@@ -1,0 +1,61 @@
+# Every target sets up what it needs in .venv; a fresh machine needs python3 with venv, make and a C compiler.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Tests are spread over two processes; PYTEST_ARGS adds options or names files.
+WORKERS ?= 2
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format bench golden docs clean
+
+help:
+	@echo "make demo     compile the digit network, compare with the interpreter, build for arm64"
+	@echo "make test     run the tests (PYTEST_ARGS='-k conv')"
+	@echo "make check    lint, formatting and types"
+	@echo "make format   apply the formatter and safe lint fixes"
+	@echo "make bench    time the networks of QIMPORT_ZOO"
+	@echo "make golden   rewrite the expected output of tests/filetests; review the diff"
+	@echo "make docs     regenerate the pages made from docstrings"
+	@echo "make clean    remove .venv and everything generated"
+
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.test: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(PIP) install -e ".[test]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.test
+	$(PIP) install -e ".[test,dev]"
+	@touch $@
+
+demo: $(VENV)/.test
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/bench.py $(BENCH_ARGS)
+
+golden: $(VENV)/.test
+	QIMPORT_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_filetests.py
+	git diff --stat -- tests/filetests
+
+docs: $(VENV)/.test
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist out *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find qimport tests models examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,401 @@
+"""The TFLite interpreter as an oracle for the bytes of a model in each numerics mode.
+
+The interpreter ends its whole process on some valid inputs (reference SOFTMAX over 512 equal logits, for
+one), so it never runs in ours. :class:`Oracle` keeps one worker process (:mod:`qimport.oracle_worker`),
+speaks length-prefixed pickle frames with it over two pipes, and starts another one when it died.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.errors import ArgumentError, QimportError
+
+Array = npt.NDArray[Any]
+Model = bytes | str | os.PathLike[str]
+Resize = dict[int, tuple[int, ...]]
+
+SUPPORTED_VERSION = "2.3.0"
+"""The ai-edge-litert release whose bytes the numerics modes are named after (one thread, x86-64)."""
+
+INSTALL = f"pip install ai-edge-litert=={SUPPORTED_VERSION}"
+
+MODES: dict[str, str] = {
+    "reference": "BUILTIN_REF",
+    "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+    "xnnpack": "AUTO",
+}
+"""Numerics mode -> member of the interpreter's OpResolverType."""
+
+
+class OracleError(QimportError):
+    """The interpreter cannot be asked, or gives no answer."""
+
+    exit_code = 4
+
+
+class OracleUnavailable(OracleError):
+    """ai-edge-litert is not installed, or its worker does not start."""
+
+
+class OracleVersion(OracleError):
+    """Another ai-edge-litert than :data:`SUPPORTED_VERSION` is installed; its bytes may differ."""
+
+
+class OracleVersionWarning(UserWarning):
+    """As :class:`OracleVersion`, for callers that accept any version."""
+
+
+class OracleRefused(OracleError):
+    """The interpreter refused the model or its inputs, or ended its process (``signal`` then names how)."""
+
+    def __init__(self, message: str, *, signal_name: str | None = None) -> None:
+        super().__init__(message)
+        self.signal = signal_name
+
+
+@dataclass(frozen=True)
+class TensorDetail:
+    """A model input or output as the interpreter describes it."""
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    shape_signature: tuple[int, ...]
+    dtype: np.dtype[Any]
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    quantized_dimension: int
+
+
+@dataclass(frozen=True)
+class OracleResult:
+    """Outputs of the last invocation, in model order.
+
+    ``tensors`` maps tensor index to value; constants and unused tensors may be among them.
+    """
+
+    outputs: list[Array]
+    tensors: dict[int, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OracleMemory:
+    """What a prepared interpreter holds; the interpreter itself does not tell, so both are measured.
+
+    ``arena_bytes`` is the span of the activations in the interpreter's arena, taken from tensor addresses
+    (None when no input lies there); in ``xnnpack`` mode that leaves out what the delegate keeps for itself.
+    ``heap_bytes`` is what allocating the tensors and the first invocation took from the C heap: arena, packed
+    weights, delegate; None where the C library cannot say.
+    """
+
+    arena_bytes: int | None
+    heap_bytes: int | None
+
+
+class HasShapeAndType(Protocol):
+    """What :func:`random_inputs` needs to know of a tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions, all known."""
+
+    @property
+    def dtype(self) -> Any:
+        """Anything ``numpy.dtype`` accepts."""
+
+
+def random_inputs(details: Iterable[HasShapeAndType], seed: int, *, index_limit: int = 1) -> list[Array]:
+    """Draw one input per tensor from ``default_rng(seed)``.
+
+    8- and 16-bit integers are uniform over their whole range, floats over [-1, 1), bool over both values;
+    wider integers are indices, uniform in [0, index_limit). Raises :class:`ArgumentError` for any other type.
+    """
+    rng = np.random.default_rng(seed)
+    return [_random_tensor(rng, tuple(item.shape), np.dtype(item.dtype), index_limit) for item in details]
+
+
+def _random_tensor(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], index_limit: int
+) -> Array:
+    if dtype.kind in "iu" and dtype.itemsize <= 2:
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    if dtype.kind in "iu":
+        return rng.integers(0, index_limit, shape, dtype)
+    if dtype.kind == "f":
+        drawn = rng.random(shape, np.float32) * np.float32(2) - np.float32(1)
+        return np.asarray(drawn, dtype)
+    if dtype.kind == "b":
+        return np.asarray(rng.integers(0, 2, shape), dtype)
+    raise ArgumentError(f"no random values for a tensor of type {dtype}")
+
+
+class Oracle:
+    """The interpreter in a worker process; a context manager.
+
+    Threads may share one; it answers one call at a time. ``timeout`` is in seconds per call. ``any_version``
+    turns :class:`OracleVersion` into an :class:`OracleVersionWarning`.
+    """
+
+    def __init__(self, *, timeout: float = 300.0, any_version: bool = False) -> None:
+        self.timeout = timeout
+        self.any_version = any_version
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
+        self._version: str | None = None
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def version(self) -> str:
+        """Version of the installed ai-edge-litert."""
+        with self._lock:
+            self._start()
+            assert self._version is not None
+            return self._version
+
+    def run(
+        self,
+        model: Model,
+        inputs: Sequence[Array],
+        mode: str,
+        *,
+        resize: Resize | None = None,
+        invocations: int = 1,
+        tensors: bool = False,
+    ) -> OracleResult:
+        """Run ``model`` on ``inputs`` (in model order) from its initial state.
+
+        Of several ``invocations`` on the same inputs the last one's outputs are returned. ``resize`` maps the
+        position of an input to its new shape. ``tensors`` also returns every tensor of the first subgraph that
+        has a value; the delegate then takes the same operators one by one instead of in groups.
+        Raises :class:`OracleRefused` with the interpreter's own words.
+        """
+        reply = self._ask(
+            "run", model, mode, inputs=list(inputs), resize=resize, invocations=invocations, preserve=tensors
+        )
+        return OracleResult(**reply)
+
+    def memory(
+        self, model: Model, inputs: Sequence[Array], mode: str, *, resize: Resize | None = None
+    ) -> OracleMemory:
+        """Measure a new interpreter from before its allocation to after one invocation.
+
+        It gets a worker of its own: only on an untouched heap do the addresses tell the arena from other
+        allocations.
+        """
+        with Oracle(timeout=self.timeout, any_version=self.any_version) as fresh:
+            return OracleMemory(**fresh._ask("memory", model, mode, inputs=list(inputs), resize=resize))
+
+    def details(
+        self, model: Model, *, mode: str = "reference", resize: Resize | None = None
+    ) -> tuple[list[TensorDetail], list[TensorDetail]]:
+        """Inputs and outputs of ``model`` after allocation."""
+        inputs, outputs = self._ask("details", model, mode, resize=resize)
+        return [TensorDetail(**item) for item in inputs], [TensorDetail(**item) for item in outputs]
+
+    def delegated_ops(self, model: Model, *, resize: Resize | None = None) -> frozenset[int]:
+        """Operators (indices in the first subgraph) the delegate takes in ``xnnpack`` mode."""
+        return frozenset(self._ask("delegated_ops", model, "xnnpack", resize=resize))
+
+    def time(
+        self,
+        model: Model,
+        inputs: Sequence[Array],
+        mode: str,
+        *,
+        rounds: int = 10,
+        threads: int = 1,
+        warmup: int = 1,
+        resize: Resize | None = None,
+    ) -> list[float]:
+        """Seconds of each of ``rounds`` invocations, after ``warmup`` untimed ones."""
+        seconds = self._ask(
+            "time",
+            model,
+            mode,
+            inputs=list(inputs),
+            resize=resize,
+            rounds=rounds,
+            warmup=warmup,
+            threads=threads,
+        )
+        return list(seconds)
+
+    def close(self) -> None:
+        """End the worker. A later call starts another one."""
+        with self._lock:
+            self._stop()
+
+    def _ask(self, command: str, model: Model, mode: str, **arguments: Any) -> Any:
+        if mode not in MODES:
+            raise ArgumentError(f"unknown numerics mode {mode!r}; known are {', '.join(MODES)}")
+        content = _read(model)
+        digest = hashlib.sha256(content).hexdigest()
+        request = {"command": command, "digest": digest, "resolver": MODES[mode], **arguments}
+        with self._lock:
+            used = self._process is not None
+            try:
+                kind, value = self._converse(request, content)
+            except OracleRefused as error:
+                if not used or error.signal is None:
+                    raise
+                # Perhaps an earlier model damaged the heap of that process: this one deserves a fresh one.
+                kind, value = self._converse(request, content)
+        if kind == "refused":
+            raise OracleRefused(f"the TFLite interpreter ({mode}) refuses the model: {value}")
+        return value
+
+    def _converse(self, request: dict[str, Any], content: bytes) -> tuple[str, Any]:
+        self._start()
+        kind, value = self._exchange(request)
+        if kind == "model?":
+            kind, value = self._exchange({**request, "content": content})
+        return kind, value
+
+    def _start(self) -> None:
+        if self._process is not None:
+            return
+        paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "qimport.oracle_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        )
+        try:
+            kind, value = self._exchange(None)
+        except OracleRefused as error:
+            raise OracleUnavailable(f"the worker of the TFLite interpreter does not start: {error}") from None
+        if kind == "missing":
+            self._stop()
+            raise OracleUnavailable(f"the TFLite interpreter is not installed ({value}): {INSTALL}")
+        self._version = value
+        if value != SUPPORTED_VERSION:
+            self._wrong_version(value)
+
+    def _wrong_version(self, version: str) -> None:
+        message = (
+            f"ai-edge-litert {version} is installed, but the numerics modes mean {SUPPORTED_VERSION} "
+            f"and other releases give other bytes: {INSTALL}"
+        )
+        if not self.any_version:
+            self._stop()
+            raise OracleVersion(message)
+        warnings.warn(message, OracleVersionWarning, stacklevel=4)
+
+    def _exchange(self, request: Any) -> tuple[str, Any]:
+        """Send ``request`` (None: nothing, the worker speaks first) and wait for the answer."""
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            process.kill()
+
+        timer = threading.Timer(self.timeout, expire)
+        timer.start()
+        try:
+            if request is not None:
+                write_frame(process.stdin, request)
+            kind, value = read_frame(process.stdout)
+            return kind, value
+        except (EOFError, BrokenPipeError):
+            raise self._death(expired.is_set()) from None
+        except BaseException:
+            # Interrupted in the middle of a frame: this worker cannot be spoken with any more.
+            process.kill()
+            self._stop()
+            raise
+        finally:
+            timer.cancel()
+
+    def _death(self, expired: bool) -> OracleRefused:
+        assert self._process is not None
+        assert self._stderr is not None
+        code = self._process.wait()
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        self._stop()
+        if expired:
+            return OracleRefused(f"the TFLite interpreter gave no answer in {self.timeout:g} s")
+        name = signal.Signals(-code).name if code < 0 else None
+        how = f"was ended by {name}" if name else f"ended with exit code {code}"
+        words = f": {lines[-1]}" if lines else ""
+        return OracleRefused(f"the process of the TFLite interpreter {how}{words}", signal_name=name)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._stderr is not None:
+            self._stderr.close()
+
+
+def _read(model: Model) -> bytes:
+    if isinstance(model, bytes):
+        return model
+    try:
+        return Path(model).read_bytes()
+    except OSError as error:
+        raise ArgumentError(f"cannot read {os.fspath(model)}: {error.strerror}") from None
+
+
+def write_frame(pipe: IO[bytes], value: Any) -> None:
+    """Send one pickled value with its length in front."""
+    payload = pickle.dumps(value, protocol=5)
+    pipe.write(struct.pack("<Q", len(payload)))
+    pipe.write(payload)
+    pipe.flush()
+
+
+def read_frame(pipe: IO[bytes]) -> Any:
+    """Receive what :func:`write_frame` sent; raises EOFError when the other side is gone."""
+    header = pipe.read(8)
+    if len(header) < 8:
+        raise EOFError
+    (size,) = struct.unpack("<Q", header)
+    payload = pipe.read(size)
+    if len(payload) < size:
+        raise EOFError
+    return pickle.loads(payload)  # both ends are ours
