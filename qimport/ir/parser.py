@@ -86,7 +86,7 @@ class _Scanner:
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         """Raise :class:`ParseError` for the current or the given position."""
-        position = self.position if at is None else at
+        position = min(self.position if at is None else at, len(self.text.rstrip()))
         start = self.text.rfind("\n", 0, position) + 1
         line = self.text.count("\n", 0, position) + 1
         content = self.text[start:].partition("\n")[0].rstrip()
