@@ -3,8 +3,8 @@
 ::
 
     ; Free text.
-    ; test: run                 a command and its arguments; several may follow, each with its own expectations
-    ; input: splat(3)           for ``run``: data of the next graph input (default: fill(seed=<number of the input>))
+    ; test: run                 a command and its arguments; each of several has its own expectations
+    ; input: splat(3)           for run: data of the next graph input (default: fill(seed=<its number>))
     ; check: %y = prim.clamp    the output holds this text, behind that of the previous check
     ; expect:                   or: the output is exactly this
     ;   i8[4] dense[1, 2, 3, 4]

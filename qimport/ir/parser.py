@@ -217,8 +217,8 @@ class _LiteralParser(_Scanner):
             pairs.append(self.scale_and_zero())
         axis = self.integer(0, max(len(shape) - 1, 0)) if self.accept("@") else None
         self.expect(">")
-        count = 1 if axis is None else shape[axis] if shape else 0
-        if len(pairs) != count:
+        count = 1 if axis is None or not shape else shape[axis]
+        if len(pairs) not in (1, count):  # one scale may state an axis, see Quantization
             self.fail(f"{len(pairs)} scales where {count} are needed", at)
         scales, zeros = zip(*pairs, strict=True)
         return Quantization(scales, zeros, axis)
