@@ -1,6 +1,7 @@
 """Making a new graph from an old one: the walk that every pass uses, and the passes that know no operation.
 
-Nothing changes a graph in place. A pass walks the nodes in order, replaces some, and shares the others with the old graph.
+Nothing changes a graph in place. A pass walks the nodes in order, replaces some, and shares the others with
+the old graph.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ RewriteRule = Callable[[B, Site], Sequence[Value] | None]
 """Returns the values that replace the node's results, or None to keep the node."""
 
 
-def rewrite(graph: Graph, builder: B, rule: RewriteRule[B], start: Mapping[Value, Value] | None = None) -> Graph:
+def rewrite(
+    graph: Graph, builder: B, rule: RewriteRule[B], start: Mapping[Value, Value] | None = None
+) -> Graph:
     """Give every node to ``rule`` in order and return the graph of what it left and made.
 
-    ``builder`` collects the nodes; what a rule emits with it carries the origin of the node it replaces, and results
-    without a name get the name of the one they stand for. ``start`` replaces inputs and constants beforehand.
+    ``builder`` collects the nodes; what a rule emits with it carries the origin of the node it replaces, and
+    results without a name get the name of the one they stand for. ``start`` replaces inputs and constants
+    beforehand.
     """
     replaced = dict(start or {})
     producers: dict[Value, Node] = {}
@@ -85,7 +89,7 @@ def remove_dead_nodes(graph: Graph) -> Graph:
 
 
 def merge_duplicates(graph: Graph) -> Graph:
-    """The graph with one node for all nodes of equal operation, operands and result types, and one of equal constants."""
+    """The graph with one node for all of equal operation, operands and result types; constants likewise."""
     constants: dict[tuple[str, bytes], Value] = {}
     start = {value: constants.setdefault(_content(value), value) for value in graph.constants()}
     seen: dict[tuple[Any, ...], Node] = {}

@@ -15,7 +15,7 @@ NO_PADDING = ((0, 0), (0, 0))
 
 
 def explicit_padding(graph: Graph, _: Numerics) -> Graph:
-    """Every padded ``prim.mac`` reads a ``prim.pad`` filled with its input zero point and pads nothing itself.
+    """Let every padded ``prim.mac`` read a ``prim.pad`` filled with its input zero point instead.
 
     A tap on such an element contributes zero, as outside the image; kernels then see no border.
     """

@@ -1,4 +1,4 @@
-"""From a qnn graph to the prim graph that is planned and compiled: the lowering between two rows of passes."""
+"""From a qnn graph to the prim graph that is planned and compiled: lowering between two rows of passes."""
 
 from __future__ import annotations
 

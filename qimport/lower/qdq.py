@@ -1,7 +1,7 @@
 """Removes conversions between quantizations that change no byte.
 
-Whether one does is not derived from scales but evaluated: every code goes through the operations themselves, in whole
-blocks and in leftovers of blocks, in the numerics mode of the graph.
+Whether one does is not derived from scales but evaluated: every code goes through the operations themselves,
+in whole blocks and in leftovers of blocks, in the numerics mode of the graph.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGEST_BLOCK, SMALLEST_BLOCK = max(BLOCKS), min(BLOCKS)
 
 
 def remove_conversions(graph: Graph, numerics: Numerics) -> Graph:
-    """The graph without REQUANTIZE to the same type and DEQUANTIZE -> QUANTIZE back to the same type, where exact.
+    """The graph without requantizing to the same type and DEQUANTIZE -> QUANTIZE back to it, where exact.
 
     QUANTIZE -> DEQUANTIZE is never removed: it rounds.
     """

@@ -28,9 +28,8 @@ def lower_quantize(emit: Emitter, op: Quantize, use: Use) -> Value:
     """Scale, convert, add the zero point, clamp: each as the kernel family does it."""
     out = use.output
     x = emit.reshape(use.operand(0), out.shape or (1,))
-    scale, zero = out.quant.scale, out.quant.zero_point
+    scale, family = out.quant.scale, op.kernel_family(use.call)
     inverse = f32(1 / scale)
-    family = op.kernel_family(use.call)
 
     def nearest(x: Value, saturate: bool = False) -> Value:
         return to_int(emit, emit.binary("mul", x, inverse), "even", saturate)
@@ -40,14 +39,12 @@ def lower_quantize(emit: Emitter, op: Quantize, use: Use) -> Value:
 
     if family == "xnnpack":
         codes = nearest(x, saturate=True)
+        result = emit.clamp(codes, out.quant.zero_point, *INTEGER_RANGE[out.dtype], out.dtype)
+    elif family == "reference":
+        result = clamp_wrapping(emit, to_int(emit, emit.binary("div", x, scale), "away"), out)
     else:
-        if family == "reference":
-            codes = to_int(emit, emit.binary("div", x, scale), "away")
-        else:
-            codes = emit.in_blocks(x, QUANTIZE_BLOCK, nearest, wide_division)
-        # These kernels add the zero point modulo 2^32 before they clamp; prim.clamp does not wrap.
-        codes, zero = emit.binary("add", codes, zero), 0
-    return emit.reshape(emit.clamp(codes, zero, *INTEGER_RANGE[out.dtype], out.dtype), out.shape)
+        result = clamp_wrapping(emit, emit.in_blocks(x, QUANTIZE_BLOCK, nearest, wide_division), out)
+    return emit.reshape(result, out.shape)
 
 
 @rule(Requantize)
@@ -58,11 +55,12 @@ def lower_requantize(emit: Emitter, op: Requantize, use: Use) -> Value:
         return emit_table_in_blocks(emit, op, use, REQUANTIZE_BLOCK)
     if source.dtype in EIGHT_BIT:
         return emit_table(emit, op, use)
+    x = emit.reshape(x, out.shape or (1,))
     wide = x if x.type.dtype == "int32" else emit.cast(x, "int32")
     if source.quant.zero_point:
         wide = emit.binary("sub", wide, source.quant.zero_point)
     scaled = emit.rescale(wide, [source.quant.scale / out.quant.scale], "double_away")
-    return emit.clamp(scaled, out.quant.zero_point, *INTEGER_RANGE[out.dtype], out.dtype)
+    return emit.reshape(clamp_wrapping(emit, scaled, out), out.shape)
 
 
 @rule(Dequantize)
@@ -75,11 +73,19 @@ def lower_dequantize(emit: Emitter, op: Dequantize, use: Use) -> Value:
         return emit_table_in_blocks(emit, op, use, DEQUANTIZE_BLOCK)
     if source.dtype in EIGHT_BIT and not source.quant.per_channel:
         return emit_table(emit, op, use)
-    zeros, scales = channel_factors(source.quant, len(source.shape))
+    x = emit.reshape(x, source.shape or (1,))
+    zeros, scales = channel_factors(source.quant, len(x.type.shape))
     wide = emit.cast(x, "int32")
     if np.any(zeros):
         wide = emit.binary("sub", wide, emit.constant(zeros.astype(np.int32)))
-    return emit.binary("mul", emit.cast(wide, "float32"), emit.constant(scales))
+    real = emit.binary("mul", emit.cast(wide, "float32"), emit.constant(scales))
+    return emit.reshape(real, source.shape)
+
+
+def clamp_wrapping(emit: Emitter, codes: Value, out: TensorType) -> Value:
+    """Add the zero point modulo 2^32, as these kernels do, then clamp; ``prim.clamp`` alone does not wrap."""
+    shifted = emit.binary("add", codes, out.quant.zero_point) if out.quant.zero_point else codes
+    return emit.clamp(shifted, 0, *INTEGER_RANGE[out.dtype], out.dtype)
 
 
 def to_int(emit: Emitter, x: Value, rounding: str, saturate: bool = False) -> Value:

@@ -8,6 +8,6 @@ from qimport.qnn.reshape import Reshape
 
 
 @rule(Reshape)
-def lower_reshape(emit: Emitter, op: Reshape, use: Use) -> Value:
+def lower_reshape(emit: Emitter, _op: Reshape, use: Use) -> Value:
     """``prim.reshape``."""
     return emit.reshape(use.operand(0), use.output.shape)

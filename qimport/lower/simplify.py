@@ -14,7 +14,6 @@ from qimport import prim
 from qimport.ir.graph import Array, Call, Graph, Numerics, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.lower.rule import Emitter, plain
-from qimport.prim.elementwise import Lut
 from qimport.qnn.unary import code_range
 
 Simplification = Callable[[Emitter, Any, Site], Value | None]
@@ -31,42 +30,49 @@ def simplify(graph: Graph, _: Numerics) -> Graph:
     return rewrite(graph, Emitter(), apply)
 
 
-def simplify_reshape(emit: Emitter, op: prim.Reshape, site: Site) -> Value | None:
+def simplify_reshape(emit: Emitter, _op: prim.Reshape, site: Site) -> Value | None:
     """Reshape to the same shape: nothing. Reshape of a reshape: one."""
     x, shape = site.operand(0), site.node.outputs[0].type.shape
+    source = _behind_reshape(site, x)
+    if source is x and x.type.shape != shape:
+        return None
+    return emit.reshape(source, shape)
+
+
+def _behind_reshape(site: Site, x: Value) -> Value:
+    """The operand of the reshape that makes ``x``, or ``x``."""
     producer = site.producer(x)
-    if producer is not None and isinstance(producer.op, prim.Reshape) and producer.inputs[0] is not None:
-        return emit.reshape(producer.inputs[0], shape)
-    return x if x.type.shape == shape else None
+    if producer is None or not isinstance(producer.op, prim.Reshape):
+        return x
+    return producer.inputs[0] or x
 
 
 def simplify_slice(emit: Emitter, op: prim.Slice, site: Site) -> Value | None:
     """Slice of everything: nothing. Slice inside one part of a concatenation: slice of that part."""
-    x, out = site.operand(0), site.node.outputs[0].type
-    if _takes_all(op.begin, op.stride, x, out.shape):
+    x, shape = site.operand(0), site.node.outputs[0].type.shape
+    if _takes_all(op, x, shape):
         return x
     producer = site.producer(x)
     if producer is None or not isinstance(producer.op, prim.Concat):
         return None
     axis, offset = producer.op.axis, 0
     first = op.begin[axis]
-    last = first + (out.shape[axis] - 1) * op.stride[axis]
+    last = first + (shape[axis] - 1) * op.stride[axis]
     for part in producer.inputs:
         extent = 0 if part is None else part.type.shape[axis]
         if part is not None and offset <= min(first, last) <= max(first, last) < offset + extent:
-            begin = (*op.begin[:axis], first - offset, *op.begin[axis + 1 :])
-            if _takes_all(begin, op.stride, part, out.shape):
-                return part
-            return emit.slice(part, begin, out.shape, op.stride)
+            inner = prim.Slice((*op.begin[:axis], first - offset, *op.begin[axis + 1 :]), op.stride)
+            whole = _takes_all(inner, part, shape)
+            return part if whole else emit.slice(part, inner.begin, shape, inner.stride)
         offset += extent
     return None
 
 
-def _takes_all(begin: Sequence[int], stride: Sequence[int], x: Value, shape: tuple[int, ...]) -> bool:
-    return x.type.shape == shape and not any(begin) and set(stride) <= {1}
+def _takes_all(op: prim.Slice, x: Value, shape: tuple[int, ...]) -> bool:
+    return x.type.shape == shape and not any(op.begin) and set(op.stride) <= {1}
 
 
-def simplify_concat(emit: Emitter, op: prim.Concat, site: Site) -> Value | None:
+def simplify_concat(_emit: Emitter, _op: prim.Concat, site: Site) -> Value | None:
     """Concatenation of one part: that part."""
     return site.operand(0) if len(site.operands) == 1 else None
 
@@ -77,6 +83,7 @@ def simplify_pad(emit: Emitter, op: prim.Pad, site: Site) -> Value | None:
     if x.type.shape == out.shape:
         return x
     producer = site.producer(x)
+    # repr tells 0.0 from -0.0, which compare equal.
     if producer is None or not isinstance(producer.op, prim.Pad) or repr(producer.op.value) != repr(op.value):
         return None
     before = tuple(a + b for a, b in zip(producer.op.before, op.before, strict=True))
@@ -85,58 +92,56 @@ def simplify_pad(emit: Emitter, op: prim.Pad, site: Site) -> Value | None:
 
 
 def simplify_elementwise(emit: Emitter, op: Operation, site: Site) -> Value | None:
-    """An elementwise operation with scalar constants on a table lookup: a lookup in the table it makes of that table.
+    """Operation with scalar constants on a table lookup: a lookup in the table it makes of that table.
 
-    A table that gives each code back: nothing.
+    A reshape between the two moves behind them. A table that gives every code back: nothing.
     """
-    table = _table(op, site)
-    if table is not None:
-        return emit.lut(table[0], table[1])
-    if isinstance(op, Lut):
-        x, codes = site.operand(0), site.operand(1).data
-        identity = code_range(x.type.dtype)
-        if codes is not None and codes.dtype == x.type.numpy and np.array_equal(codes, identity):
-            return x
-    return None
+    found = _as_lookup(op, site)
+    if found is None:
+        return None
+    source, table = found
+    if table.dtype == source.type.numpy and np.array_equal(table, code_range(source.type.dtype)):
+        result = source
+    elif isinstance(op, prim.Lut) and source is site.operands[0]:
+        return None
+    else:
+        result = emit.lut(source, table)
+    return emit.reshape(result, site.node.outputs[0].type.shape)
 
 
-def _table(op: Operation, site: Site) -> tuple[Value, Array] | None:
-    """Operand and table of the lookup that can stand for this node, if one can."""
-    lookups = [value for value in site.operands if value is not None and not value.is_constant]
-    producer = site.producer(lookups[0]) if len(lookups) == 1 else None
-    if producer is None or not isinstance(producer.op, Lut):
+def _as_lookup(op: Operation, site: Site) -> tuple[Value, Array] | None:
+    """Operand and table of the lookup that gives this node's result, if there is one."""
+    variable = [value for value in site.operands if value is not None and not value.is_constant]
+    constants = [value for value in site.operands if value is not None and value.is_constant]
+    out = site.node.outputs[0].type
+    if len(variable) != 1 or out.shape != variable[0].type.shape:
+        return None
+    (x,) = variable
+    producer = site.producer(_behind_reshape(site, x))
+    if producer is None or not isinstance(producer.op, prim.Lut):
+        own = constants[0].data if isinstance(op, prim.Lut) else None
+        return None if own is None else (x, own)
+    if not isinstance(op, prim.Lut) and any(value.type.size != 1 for value in constants):
         return None
     source, table = producer.inputs
-    if source is None or table is None or table.data is None:
+    if source is None or table is None:
         return None
-    operands = [table if value is lookups[0] else value for value in site.operands]
-    others = [value for value in operands if value is not None and value is not table]
-    whole = isinstance(op, Lut)
-    if site.node.outputs[0].type.shape != source.type.shape or not (
-        whole or all(value.type.size == 1 for value in others)
-    ):
-        return None
-    shape = table.type.shape
+    operands = [table if value is x else value for value in site.operands]
     types = tuple(None if value is None else value.type for value in operands)
     arrays = tuple(None if value is None else value.data for value in operands)
-    call = Call(types, (site.node.outputs[0].type.with_shape(shape),), arrays)
-    return source, op.evaluate(call)[0]
+    return source, op.evaluate(Call(types, (out.with_shape(table.type.shape),), arrays))[0]
 
-
-ELEMENTWISE: tuple[type[Operation], ...] = (
-    prim.Binary,
-    prim.Cast,
-    prim.Clamp,
-    prim.DivRound,
-    prim.Lut,
-    prim.Rescale,
-    prim.ToInt,
-)
 
 SIMPLIFICATIONS: dict[type[Operation], Simplification] = {
     prim.Reshape: simplify_reshape,
     prim.Slice: simplify_slice,
     prim.Concat: simplify_concat,
     prim.Pad: simplify_pad,
-    **dict.fromkeys(ELEMENTWISE, simplify_elementwise),
+    prim.Binary: simplify_elementwise,
+    prim.Cast: simplify_elementwise,
+    prim.Clamp: simplify_elementwise,
+    prim.DivRound: simplify_elementwise,
+    prim.Lut: simplify_elementwise,
+    prim.Rescale: simplify_elementwise,
+    prim.ToInt: simplify_elementwise,
 }

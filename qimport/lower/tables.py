@@ -13,7 +13,7 @@ TABLE_SHAPE = (256,)
 
 
 def table_of(op: QnnOperation, call: Call, numerics: Numerics) -> Array:
-    """Results of an elementwise operation for every code of its 8-bit operand, as an element of a whole block."""
+    """Results of an elementwise operation for every code of its 8-bit operand, in whole blocks."""
     x = call.input(0).with_shape(TABLE_SHAPE)
     codes = code_range(x.dtype).astype(x.numpy)
     return op.evaluate(Call((x,), (call.output.with_shape(TABLE_SHAPE),), (codes,), numerics))[0]
@@ -25,7 +25,7 @@ def emit_table(emit: Emitter, op: QnnOperation, use: Use) -> Value:
 
 
 def emit_table_in_blocks(emit: Emitter, op: QnnOperation, use: Use, block: int) -> Value:
-    """As :func:`emit_table`, for builtin kernels whose elements outside whole blocks go through the reference loop."""
+    """As :func:`emit_table`, where elements outside whole blocks go through the reference kernel's loop."""
     body = table_of(op, use.call, op.kernel_family(use.call))
     leftover = table_of(op, use.call, "reference")
     if np.array_equal(body, leftover):

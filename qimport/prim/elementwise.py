@@ -1,6 +1,7 @@
-"""Elementwise primitives. Operands broadcast as in NumPy; a constant operand may be a scalar or per channel.
+"""Elementwise primitives. Operands broadcast as in NumPy; a constant operand may be scalar or per channel.
 
-Each of these has one emitter of the same name in ``codegen/elementwise.py``; runs of them fuse into one kernel.
+Each of these has one emitter of the same name in ``codegen/elementwise.py``; runs of them fuse into one
+kernel.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
 @operation
 @dataclass(frozen=True)
 class Binary(Operation):
-    """One of add, sub, mul, max, min, shift_left, shift_right on int32 (wrapping; arithmetic shift), or
+    """Two operands, one result.
+
+    One of add, sub, mul, max, min, shift_left, shift_right on int32 (wrapping; arithmetic shift), or
     add, sub, mul, div, max, min on float32 or float64 (each result rounded to that type).
 
-    C1 both operands and the result have one element type, int32, float32 or float64. C2 the shapes broadcast to
-    the result's. C3 div is floating only, shifts int32 only.
+    C1 both operands and the result have one element type, int32, float32 or float64. C2 the shapes broadcast
+    to the result's. C3 div is floating only, shifts int32 only.
     """
 
     NAME = "prim.binary"
@@ -88,8 +91,9 @@ _INTEGER = {
 @operation
 @dataclass(frozen=True)
 class Cast(Operation):
-    """Change the element type without clamping: 8/16-bit integer -> int32 (extend), int32 -> float32 (ties even),
-    float32 -> float64 (exact).
+    """Change the element type without clamping.
+
+    8/16-bit integer -> int32 (extend), int32 -> float32 (ties even), float32 -> float64 (exact).
 
     C1 same shape. C2 one of the listed pairs.
     """
@@ -113,14 +117,15 @@ class Cast(Operation):
 @operation
 @dataclass(frozen=True)
 class Rescale(Operation):
-    """int32 times a real factor, rounded to int32 as ``rounding`` says (see :data:`qimport.fixedpoint.Rounding`).
+    """int32 times a real factor, rounded to int32 as ``rounding`` (:data:`qimport.fixedpoint.Rounding`) says.
 
     Fixed-point roundings take operands (x, multiplier int32, exponent int32); float roundings take
     (x, scale float32 for float32_even, float64 for float64_away). Factors are constants of shape [1] or [C],
     C the last dimension. Channels from ``leftover_from`` on use ``leftover`` instead, if given (kernels that
     vectorize over channels and round the remainder differently); fixed point only.
 
-    C1 x and result are int32 of one shape. C2 factor shapes and types as above. C3 leftover only in fixed point.
+    C1 x and result are int32 of one shape. C2 factor shapes and types as above. C3 leftover in fixed point
+    only.
     """
 
     NAME = "prim.rescale"
@@ -242,8 +247,10 @@ class DivRound(Operation):
 @operation
 @dataclass(frozen=True)
 class ToInt(Operation):
-    """float -> int32; NaN and results outside int32 give INT32_MIN (``saturate`` False: the x86 conversion),
-    or saturate to the nearer end with NaN at the high end (``saturate`` True).
+    """float -> int32.
+
+    NaN and results outside int32 give INT32_MIN (``saturate`` False: the x86 conversion), or saturate to the
+    nearer end with NaN at the high end (``saturate`` True).
 
     ``rounding`` is ``even`` or ``away`` (ties), C1 float32 or float64 operand, int32 result, same shape.
     """

@@ -21,13 +21,14 @@ from qimport.qnn.unary import code_range
 class Concat(QnnOperation):
     """Operands one after the other along ``axis``; any element type.
 
-    uint8 operands whose quantization differs from the result's are converted in float32 (``ConcatenationWithScaling``):
-    c = f32(s * f32(1 / s_out)), clamp(round_away(f32(f32(x * c) + f32(-z * c))) + z_out). All else is copied.
+    uint8 operands whose quantization differs from the result's are converted in float32
+    (``ConcatenationWithScaling``): c = f32(s * f32(1 / s_out)),
+    clamp(round_away(f32(f32(x * c) + f32(-z * c))) + z_out). All else is copied.
     Equal in all modes: the delegate takes 2 to 5 operands and copies them.
 
-    C1 one element type. C2 shapes agree outside ``axis``, where they add up. C3 int8: every operand has the result's
-    quantization. C4 int16: zero points are 0 (scales may differ and are ignored). C5 uint8: one scale and zero
-    point each, or no quantization at all.
+    C1 one element type. C2 shapes agree outside ``axis``, where they add up. C3 int8: every operand has the
+    result's quantization. C4 int16: zero points are 0 (scales may differ and are ignored). C5 uint8: one
+    scale and zero point each, or no quantization at all.
     """
 
     NAME = "qnn.concat"

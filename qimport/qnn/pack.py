@@ -18,8 +18,8 @@ from qimport.qnn.checks import require_same_dtype
 class Pack(QnnOperation):
     """Operands of one shape stacked along a new dimension ``axis`` (>= 0); any element type, all modes equal.
 
-    C1 one element type and, where there is one, one quantization. C2 all operands have one shape, and the result has
-    a dimension more, of their number, at ``axis``.
+    C1 one element type and, where there is one, one quantization. C2 all operands have one shape, and the
+    result has a dimension more, of their number, at ``axis``.
     """
 
     NAME = "qnn.pack"

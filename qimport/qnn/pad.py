@@ -17,12 +17,13 @@ from qimport.qnn.checks import EIGHT_BIT, require_same_dtype
 @operation
 @dataclass(frozen=True)
 class Pad(QnnOperation):
-    """Surround with ``before`` and ``after`` elements per dimension (PAD, PADV2); any element type, all modes equal.
+    """Surround with ``before`` and ``after`` elements per dimension; any element type, all modes equal.
 
-    ``value`` is the code to fill with; None fills with the result's zero point, or 0 without quantization. Codes of
-    the operand are copied whatever its quantization.
+    ``value`` is the code to fill with; None fills with the result's zero point, or 0 without quantization.
+    Codes of the operand are copied whatever its quantization.
 
-    C1 one element type. C2 one count >= 0 per dimension and side, and the result shape is their sum with the operand's.
+    C1 one element type. C2 one count >= 0 per dimension and side, and the result shape is their sum with the
+    operand's.
     """
 
     NAME = "qnn.pad"

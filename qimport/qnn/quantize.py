@@ -1,7 +1,7 @@
 """Between floats and codes, and between quantizations: ``Quantize``, ``Requantize``, ``Dequantize``.
 
-The optimized kernels of the interpreter vectorize over the flattened tensor and round the elements that fill no whole
-block in a scalar loop of other arithmetic: "block b" below means the first b * (n // b) of n elements.
+The optimized kernels of the interpreter vectorize over the flattened tensor and round the elements that fill
+no whole block in a scalar loop of other arithmetic: "block b" below means the first b * (n // b) of n.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class Quantize(QnnOperation):
     """float32 -> int8, uint8, int16.
 
     reference (``AffineQuantize``): clamp(wrap32(int(round_away(f32(x / s))) + z)).
-    builtin: block 8: clamp(wrap32(int(rne(f32(x * f32(1 / s)))) + z)); leftover: as reference, with the division in
-    float64. ``int`` is the x86 conversion: NaN and what lies outside int32 give -2^31.
+    builtin: block 8: clamp(wrap32(int(rne(f32(x * f32(1 / s)))) + z)); leftover: as reference, with the
+    division in float64. ``int`` is the x86 conversion: NaN and what lies outside int32 give -2^31.
     xnnpack: clamp(rne(f32(x * f32(1 / s))) + z), saturating; NaN gives the highest code. 8-bit results only.
 
-    C1 the operand is float32, the result one of the listed types with one scale and zero point. C2 same shape.
+    C1 the operand is float32, the result one of the listed types with one scale and zero point. C2 same
+    shape.
     """
 
     NAME = "qnn.quantize"
@@ -84,8 +85,8 @@ class Quantize(QnnOperation):
 REQUANTIZATIONS: dict[str, tuple[str, ...]] = {
     "int8": ("int8", "uint8", "int16"),
     "uint8": ("int8", "uint8", "int16"),
-    "int16": ("int8", "uint8", "int16", "int32"),
-    "int32": ("int8", "uint8", "int16"),
+    "int16": ("int8", "int16", "int32"),
+    "int32": ("int8", "int16"),
 }
 """Operand type -> result types between which the QUANTIZE kernel converts."""
 
@@ -93,11 +94,11 @@ REQUANTIZATIONS: dict[str, tuple[str, ...]] = {
 @operation
 @dataclass(frozen=True)
 class Requantize(QnnOperation):
-    """Codes of one quantization -> codes of another: clamp(MBQM(x - z_in, m, e) + z_out).
+    """Codes of one quantization -> codes of another: clamp(wrap32(MBQM(x - z_in, m, e) + z_out)).
 
     (m, e) = quantize_multiplier(s_in / s_out) in float64; MBQM rounds as ``double_away``.
-    reference: so everywhere (``reference_ops::Requantize``). builtin: from 8 to 8 bit in block 16 MBQM rounds as
-    ``double_up``. xnnpack: between equal 8-bit types with 2^-8 <= f32(s_in / s_out) <= 2^7
+    reference: so everywhere (``reference_ops::Requantize``). builtin: from 8 to 8 bit in block 16 MBQM rounds
+    as ``double_up``. xnnpack: between equal 8-bit types with 2^-8 <= f32(s_in / s_out) <= 2^7
     clamp((((x - z_in) * k + 128) >> 8) + z_out), k = rne(256 * f32(s_in / s_out)).
 
     C1 the pair of types is in :data:`REQUANTIZATIONS`; one scale and zero point each. C2 same shape.
@@ -136,7 +137,8 @@ class Requantize(QnnOperation):
             if family == "builtin" and self.has_blocks(call):
                 up = fp.multiply_by_quantized_multiplier(centred, *factors, "double_up")
                 scaled = in_blocks(REQUANTIZE_BLOCK, up, scaled)
-        return (np.clip(scaled + out.quant.zero_point, *INTEGER_RANGE[out.dtype]).astype(out.numpy),)
+        shifted = fp.wrap32(scaled + out.quant.zero_point)
+        return (np.clip(shifted, *INTEGER_RANGE[out.dtype]).astype(out.numpy),)
 
     @staticmethod
     def has_blocks(call: Call) -> bool:
@@ -149,11 +151,12 @@ class Requantize(QnnOperation):
 class Dequantize(QnnOperation):
     """Codes -> float32: f32((x - z) * s).
 
-    Per tensor: so in reference and xnnpack; builtin in block 8 of 8-bit tensors f32(f32(x * s) + f32(-z * s)).
-    Per channel: f32((x - z[c]) * s[c]) in all modes. float16 (no quantization): widened exactly.
+    Per tensor: so in reference and xnnpack; builtin in block 8 of 8-bit tensors
+    f32(f32(x * s) + f32(-z * s)). Per channel: f32((x - z[c]) * s[c]) in all modes. float16 (no
+    quantization): widened exactly.
 
-    C1 the operand is int8, uint8 or int16 with quantization, or float16; the result is float32. C2 same shape.
-    C3 per channel, there are as many scales as the dimension ``axis`` has indices.
+    C1 the operand is int8, uint8 or int16 with quantization, or float16; the result is float32. C2 same
+    shape. C3 per channel, the operand has 8 bits and as many scales as the dimension ``axis`` has indices.
     """
 
     NAME = "qnn.dequantize"
@@ -168,14 +171,14 @@ class Dequantize(QnnOperation):
         require_same_shape("C2", call)
         if x.quantization is not None and x.quantization.axis is not None:
             axis, count = x.quantization.axis, len(x.quantization.scales)
-            fits = axis < len(x.shape) and x.shape[axis] == count
+            fits = x.dtype in EIGHT_BIT and axis < len(x.shape) and x.shape[axis] == count
             require(fits, "C3", f"{count} scales along dimension {axis} of {x}")
         elif x.quantization is not None:
             require_per_tensor("C3", x)
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """8-bit operands."""
-        return call.input(0).dtype in EIGHT_BIT
+        """8-bit operands with one scale."""
+        return self.has_blocks(call)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the kernel family."""
@@ -191,7 +194,7 @@ class Dequantize(QnnOperation):
 
     @staticmethod
     def has_blocks(call: Call) -> bool:
-        """Whether the builtin kernel for these types works in blocks."""
+        """Whether the builtin kernel for these types works in blocks: 8 bits, one scale."""
         x = call.input(0)
         return x.dtype in EIGHT_BIT and not x.quant.per_channel
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from qimport import fixedpoint as fp
+from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
@@ -29,19 +30,21 @@ class Softmax(QnnOperation):
 
     With k = max(row) - x, e = exponential of k:
 
-    reference (``reference_ops::Softmax``), fixed point: (m, p) = quantize_multiplier(min(beta * s_in * 2^26, 2^31 - 1));
-    k over floor(31 * 2^26 / 2^p) gives the lowest code and counts nothing; else e = exp_on_negative_values(
-    high_mul(-k << p, m)) in Q0.31; sum of rdbpot(e, 12); h = leading zeros of the sum; r = one_over_one_plus_x of the
-    normalized sum; clamp(rdbpot(high_mul(r, e), 12 - h + 31 - 8) + lo).
-    A row whose exponentials sum to 512 or more ends the process of the interpreter. Here such a row gives the lowest
-    code throughout, which is what the last shift, 32 bits or more, leaves over.
+    reference (``reference_ops::Softmax``), fixed point:
+    (m, p) = quantize_multiplier(min(beta * s_in * 2^26, 2^31 - 1)); a k over floor(31 * 2^26 / 2^p) gives the
+    lowest code and counts nothing; else e = exp_on_negative_values(high_mul(-k << p, m)) in Q0.31; h =
+    leading zeros of the sum of rdbpot(e, 12); r = one_over_one_plus_x of the normalized sum;
+    clamp(rdbpot(high_mul(r, e), 12 - h + 31 - 8) + lo).
+    A row whose exponentials sum to 512 or more ends the process of the interpreter. Here such a row gives the
+    lowest code throughout, which is what the last shift, 32 bits or more, leaves over.
 
-    builtin, and xnnpack as the delegate takes none (``optimized_ops::Softmax``), float: e = f32(exp(f32(f32(-s_in * beta)
-    * k))); the sum in float32 in index order; inverse = f32(1 / f32(sum * s_out)); int8: clamp(round_away(e * inverse)
-    + lo); uint8: clamp(trunc(f32(f32(e * inverse) + 0.5))).
+    builtin, and xnnpack as the delegate takes none (``optimized_ops::Softmax``), float:
+    e = f32(exp(f32(f32(-s_in * beta) * k))); sum in float32 in index order;
+    inverse = f32(1 / f32(sum * s_out)); int8: clamp(round_away(f32(e * inverse)) + lo);
+    uint8: clamp(trunc(f32(f32(e * inverse) + 0.5))).
 
-    C1 operand and result are of one 8-bit type and shape, rank at least 1. C2 the result has scale 1/256 within 0.1 %
-    and the lowest code as zero point. C3 beta is positive and finite.
+    C1 operand and result are of one 8-bit type and shape, rank at least 1. C2 the result has scale 1/256
+    within 0.1 % and the lowest code as zero point. C3 beta is positive and finite.
     """
 
     NAME = "qnn.softmax"
@@ -80,9 +83,9 @@ class Softmax(QnnOperation):
         """Exponentials in float32 by k."""
         factor = -np.float32(scale) * np.float32(self.beta)
         powers = (factor * np.arange(256, dtype=np.float32)).astype(np.float64)
-        return np.exp(powers).astype(np.float32)
+        return np.asarray(np.exp(powers), np.float32)
 
-    def _fixed(self, call: Call) -> Array:
+    def _fixed(self, call: Call) -> Int:
         x, lowest = call.array(0).astype(np.int64), INTEGER_RANGE[call.output.dtype][0]
         e = self.fixed_table(call.input(0).quant.scale).astype(np.int64)[x.max(-1, keepdims=True) - x]
         outside = e < 0
@@ -92,13 +95,13 @@ class Softmax(QnnOperation):
         inverse = fp.one_over_one_plus_x(fp.wrap32((total << headroom) - 2**31))
         high = fp.saturating_rounding_doubling_high_mul(inverse, e)
         codes = fp.rounding_divide_by_pot(high, np.minimum(12 - headroom + 31 - 8, 31)) + lowest
-        return np.where(outside | refused, lowest, codes)
+        return np.asarray(np.where(outside | refused, lowest, codes), np.int64)
 
-    def _float(self, call: Call) -> Array:
+    def _float(self, call: Call) -> Int:
         x, out = call.array(0).astype(np.int64), call.output
         e = self.float_table(call.input(0).quant.scale)[x.max(-1, keepdims=True) - x]
         total = np.cumsum(e, axis=-1, dtype=np.float32)[..., -1:]
         scaled = e * (np.float32(1) / (total * np.float32(out.quant.scale)))
         if out.dtype == "uint8":
-            return np.trunc(scaled + np.float32(0.5)).astype(np.int64)
-        return fp.round_away(scaled).astype(np.int64) + out.quant.zero_point
+            return np.asarray(np.trunc(scaled + np.float32(0.5)), np.int64)
+        return np.asarray(fp.round_away(scaled), np.int64) + out.quant.zero_point

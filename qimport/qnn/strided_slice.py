@@ -19,9 +19,9 @@ from qimport.qnn.checks import EIGHT_BIT, require_same_dtype
 class StridedSlice(QnnOperation):
     """The elements begin + stride * [0, size) of every dimension; any element type, all modes equal.
 
-    All masks of the operator are resolved at import: ``begin`` is a valid index, strides may be negative, ``size``
-    counts the indices per dimension of the operand. Dimensions that the operator drops (shrink_axis_mask) or adds
-    (new_axis_mask) show in the result's shape alone.
+    All masks of the operator are resolved at import: ``begin`` is a valid index, strides may be negative,
+    ``size`` counts the indices per dimension of the operand. Dimensions that the operator drops
+    (shrink_axis_mask) or adds (new_axis_mask) show in the result's shape alone.
 
     C1 one element type. C2 one begin, stride and size per dimension, every index inside the operand.
     C3 the result has as many elements as indices, in dimensions that differ from ``size`` by ones only.

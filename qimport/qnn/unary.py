@@ -1,4 +1,4 @@
-"""Elementwise functions of one 8-bit tensor: each is a table of 256 codes, written here as a formula over codes.
+"""Elementwise functions of one 8-bit tensor: each a table of 256 codes, written here as a formula over codes.
 
 ``x`` and ``z_in``, ``s_in`` are the operand's code, zero point and scale; ``z_out``, ``s_out`` the result's.
 [lo, hi] is the range of the result's element type.
@@ -59,7 +59,7 @@ class TabulatedFunction(UnaryOperation):
     """A float function that the interpreter tabulates: y = f(f32(s_in * (x - z_in))), every step in float32.
 
     reference, builtin: clamp(trunc(f32(round_away(f32(y * f32(1 / s_out))) + z_out)))  (LUTPopulate)
-    xnnpack:            clamp(rne(f32(f32(y * f32(1 / s_out)) + z_out)))                (unary elementwise LUT)
+    xnnpack:            clamp(rne(f32(f32(y * f32(1 / s_out)) + z_out)))                (elementwise LUT)
 
     exp and tanh are evaluated in float64 and rounded to float32, which equals the interpreter's C library on
     every table compared; NumPy's own float32 functions do not.
@@ -81,7 +81,8 @@ class TabulatedFunction(UnaryOperation):
         scaled = self.function(real, family) * (np.float32(1) / np.float32(quant.scale))
         zero = np.float32(quant.zero_point)
         nearest = np.rint(scaled + zero) if family == "xnnpack" else np.trunc(fp.round_away(scaled) + zero)
-        return np.clip(nearest.astype(np.float64), *INTEGER_RANGE[target.dtype]).astype(np.int64)
+        codes = np.clip(nearest.astype(np.float64), *INTEGER_RANGE[target.dtype])
+        return np.asarray(codes, np.int64)
 
 
 @operation
@@ -89,7 +90,7 @@ class TabulatedFunction(UnaryOperation):
 class Logistic(TabulatedFunction):
     """1 / (1 + exp(-v)).
 
-    reference, builtin: f32(1 / f32(1 + f32(exp(-v)))); xnnpack: exp(v) / (1 + exp(v)) in float64, rounded once.
+    reference, builtin: f32(1 / f32(1 + f32(exp(-v)))). xnnpack: exp(v) / (1 + exp(v)) in float64, then f32.
 
     C1, C2 as in :class:`UnaryOperation`. C3 the result's scale is 1/256.
     """
@@ -226,10 +227,13 @@ class HardSwish(UnaryOperation):
         )
 
 
-def _hard_swish_multipliers(source: TensorType, target: TensorType) -> tuple[tuple[int, int], tuple[int, int]]:
+Multiplier = tuple[int, int]
+
+
+def _hard_swish_multipliers(source: TensorType, target: TensorType) -> tuple[Multiplier, Multiplier]:
     unit = fp.f32(source.quant.scale / 128)
 
-    def cut(factor: float) -> tuple[int, int]:
+    def cut(factor: float) -> Multiplier:
         multiplier, exponent = fp.quantize_multiplier(factor)
         return min((multiplier + 2**15) >> 16, 32767), exponent
 
@@ -238,7 +242,7 @@ def _hard_swish_multipliers(source: TensorType, target: TensorType) -> tuple[tup
 
 def _high16(a: Int, b: int) -> Int:
     """gemmlowp ``SaturatingRoundingDoublingHighMul`` on 16 bits."""
-    return np.minimum((a * b + 2**14) >> 15, 32767)
+    return np.asarray(np.minimum((a * b + 2**14) >> 15, 32767), np.int64)
 
 
 def _saturate16(value: Int) -> Int:
