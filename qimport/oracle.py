@@ -193,8 +193,8 @@ class Oracle:
         """Run ``model`` on ``inputs`` (in model order) from its initial state.
 
         Of several ``invocations`` on the same inputs the last one's outputs are returned. ``resize`` maps the
-        position of an input to its new shape. ``tensors`` also returns every tensor of the first subgraph that
-        has a value; the delegate then takes the same operators one by one instead of in groups.
+        position of an input to its new shape. ``tensors`` also returns every tensor of the first subgraph
+        that has a value; the delegate then takes the same operators one by one instead of in groups.
         Raises :class:`OracleRefused` with the interpreter's own words.
         """
         reply = self._ask(

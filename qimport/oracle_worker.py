@@ -74,6 +74,8 @@ class Prepared:
         )
         self._inputs = [item["index"] for item in self._interpreter.get_input_details()]
         for position, shape in (resize or {}).items():
+            if position >= len(self._inputs):
+                raise ValueError(f"there is no input {position} to resize, the model has {len(self._inputs)}")
             self._interpreter.resize_tensor_input(self._inputs[position], shape)
         operators = self._interpreter._get_ops_details()
         self._operator_count = len(operators)
@@ -227,7 +229,7 @@ class Worker:
         self._models.move_to_end(digest)
         try:
             return "ok", self._perform(request)
-        except (ValueError, RuntimeError, MemoryError, IndexError) as error:
+        except (ValueError, RuntimeError, MemoryError) as error:
             # What failed half-way may be in any state.
             for key in [key for key in self._prepared if key[0] == digest]:
                 del self._prepared[key]

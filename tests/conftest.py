@@ -1,0 +1,79 @@
+"""Fixtures, markers and skips shared by all tests. Every skip says what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from qimport.oracle import Oracle, OracleUnavailable
+
+ROOT = Path(__file__).resolve().parents[1]
+NO_ZOO = "QIMPORT_ZOO is unset: it names the folder that holds zoo/ and bench/"
+
+# Times vary too much on a shared machine for a deadline per example.
+hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("project")
+
+
+def zoo_folder() -> Path | None:
+    """The model zoo, or None where QIMPORT_ZOO is unset; a wrong path is an error, not a skip."""
+    named = os.environ.get("QIMPORT_ZOO")
+    if not named:
+        return None
+    folder = Path(named)
+    if not (folder / "zoo").is_dir():
+        raise pytest.UsageError(f"QIMPORT_ZOO={named} holds no folder zoo/")
+    return folder
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with an argument ``zoo_model`` or ``bench_model`` once per file of zoo/ or bench/."""
+    for argument, subfolder in (("zoo_model", "zoo"), ("bench_model", "bench")):
+        if argument not in metafunc.fixturenames:
+            continue
+        folder = zoo_folder()
+        if folder is None:
+            skipped = pytest.param(None, marks=pytest.mark.skip(reason=NO_ZOO), id="no-zoo")
+            metafunc.parametrize(argument, [skipped])
+        else:
+            files = sorted((folder / subfolder).glob("*.tflite"))
+            metafunc.parametrize(argument, [pytest.param(file, id=file.stem) for file in files])
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose marker ``needs(program, ...)`` names a program that is not installed."""
+    wanted = [program for marker in item.iter_markers("needs") for program in marker.args]
+    missing = [program for program in wanted if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[Oracle]:
+    """The TFLite interpreter; another release than the supported one is an error, its absence a skip."""
+    with Oracle() as running:
+        try:
+            _ = running.version
+        except OracleUnavailable as error:
+            pytest.skip(str(error))
+        yield running
+
+
+@pytest.fixture(scope="session")
+def zoo() -> Path:
+    """The folder that holds zoo/ and bench/."""
+    folder = zoo_folder()
+    if folder is None:
+        pytest.skip(NO_ZOO)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models() -> Path:
+    """The project's own models."""
+    return ROOT / "models"
