@@ -32,6 +32,7 @@ _NUMBER = re.compile(
     r"nan|-?(?:inf|0[xX][0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?[pP][+-]?\d+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)", re.ASCII
 )
 _SHAPE = re.compile(r"(?:\d{1,10}(?:x\d{1,10})*)?(?=\s*\])", re.ASCII)
+_FLOAT_MAX = {dtype: float(np.finfo(dtype).max) for dtype in ("float16", "float32", "float64")}
 _CONSTANTS: dict[str, bool | None] = {"True": True, "False": False, "None": None}
 
 T = TypeVar("T")
@@ -174,7 +175,7 @@ class _LiteralParser(_Scanner):
         if dtype in INTEGER_RANGE:
             return self.integer(*INTEGER_RANGE[dtype])
         value = float(self.number())
-        if math.isfinite(value) and abs(value) > float(np.finfo(dtype).max):
+        if math.isfinite(value) and abs(value) > _FLOAT_MAX[dtype]:
             self.fail(f"number does not fit into {dtype}", at)
         return value
 
