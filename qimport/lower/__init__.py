@@ -1,9 +1,15 @@
 """From the qnn dialect to prim graphs and kernel plans. Importing this package enters every lowering rule."""
 
 from qimport.lower import (
+    binary,
     concat,
+    conv2d,
+    dense,
+    depthwise_conv2d,
+    mean,
     pack,
     pad,
+    pool2d,
     quantize,
     reshape,
     shape,
@@ -13,9 +19,15 @@ from qimport.lower import (
 )
 
 __all__ = [
+    "binary",
     "concat",
+    "conv2d",
+    "dense",
+    "depthwise_conv2d",
+    "mean",
     "pack",
     "pad",
+    "pool2d",
     "quantize",
     "reshape",
     "shape",

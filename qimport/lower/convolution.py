@@ -1,0 +1,41 @@
+"""What the lowering rules of CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qimport import prim
+from qimport.errors import Reason, UnsupportedError
+from qimport.ir.graph import Value
+from qimport.ir.types import TensorType
+from qimport.lower.requantization import emit_requantization
+from qimport.lower.rule import Emitter, Use
+from qimport.qnn.convolution import WeightedOperation
+
+
+def emit_weighted(emit: Emitter, op: WeightedOperation, use: Use, x: Value, w: Value, mac: prim.Mac) -> Value:
+    """Multiply-accumulate, rescale and clamp; ``x`` is NHWC and ``w`` OHWI.
+
+    Raises :class:`UnsupportedError` where the interpreter does not load the file in this numerics mode.
+    """
+    sentence = op.delegate_refuses(use.call)
+    if sentence is not None:
+        raise UnsupportedError([Reason(None, emit.origin or op.NAME, None, sentence)])
+    bias = use.operands[2] if len(use.operands) > 2 else None
+    if bias is None:
+        bias = emit.constant(np.zeros(w.type.shape[0], np.int32))
+    acc = emit.emit(mac, (x, w, bias), mac.result_type(x.type, w.type))
+    return emit_requantization(emit, acc, op.requantization(use.call), use.output.dtype)
+
+
+def transposed(emit: Emitter, w: Value, permutation: tuple[int, ...]) -> Value:
+    """Weights with permuted dimensions: at compile time where they are constant."""
+    if w.data is not None:
+        return emit.constant(np.ascontiguousarray(w.data.transpose(permutation)), w.name)
+    shape = tuple(w.type.shape[axis] for axis in permutation)
+    return emit.emit(prim.Transpose(permutation), (w,), TensorType(w.type.dtype, shape), w.name)
+
+
+def reshaped(emit: Emitter, w: Value, shape: tuple[int, ...]) -> Value:
+    """Weights of another shape: at compile time where they are constant."""
+    return emit.reshape(w, shape) if w.data is None else emit.constant(w.data.reshape(shape), w.name)

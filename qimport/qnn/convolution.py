@@ -1,0 +1,182 @@
+"""What CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED share: weights and bias, checks, scales, delegation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.fixedpoint import Int, Rounding, f32, wrap32
+from qimport.ir.check import require
+from qimport.ir.graph import Array, Call
+from qimport.ir.types import Quantization, TensorType
+from qimport.qnn.base import QnnOperation
+from qimport.qnn.checks import require_eight_bit
+from qimport.qnn.requantization import (
+    ACTIVATIONS,
+    Requantization,
+    fixed_point_factors,
+    is_plain_8bit,
+    output_range,
+)
+
+Padding = tuple[tuple[int, int], tuple[int, int]]
+
+XNNPACK_SCALE_LIMIT = 256.0
+"""Effective scales from here on make the delegate, and with it the whole file, fail to load."""
+
+
+class WeightedOperation(QnnOperation):
+    """Operands x, w, bias or None: exact int32 accumulators (modulo 2^32), then a requantization.
+
+    A subclass names the dimension of w that counts output channels and the rounding of its classic kernels.
+    """
+
+    WEIGHT_AXIS: ClassVar[int]
+    NEEDS_BIAS_TO_DELEGATE: ClassVar[bool] = True
+
+    activation: str
+    constant_weights: bool
+
+    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
+        """Sums of products of operands without zero points: |x|, |w| <= 255, so float64 is exact up to 2^37."""
+        raise NotImplementedError
+
+    def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
+        """Rounding, leftover rounding and first leftover channel of the kernels without delegate."""
+        raise NotImplementedError
+
+    def classic_scales(self, call: Call) -> tuple[float, ...]:
+        """Effective scales of the kernels without delegate: int8 multiplies in float64, uint8 in float32."""
+        return effective_scales(call, narrow_product=call.input(0).dtype == "uint8")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """The docstring's formula."""
+        x = call.array(0).astype(np.int64) - call.input(0).quant.zero_point
+        w = call.array(1).astype(np.int64) - call.input(1).quant.zero_point
+        acc = self.accumulate(x, w, call).astype(np.int64)
+        if has_bias(call):
+            acc = acc + call.array(2).astype(np.int64)
+        return (self.requantization(call).codes(wrap32(acc), call.output),)
+
+    def requantization(self, call: Call) -> Requantization:
+        """How accumulators become codes in the call's numerics."""
+        family = self.kernel_family(call)
+        low, high = output_range(self.activation, call.output, family)
+        zero = call.output.quant.zero_point
+        if family == "xnnpack":
+            factors = (np.array(xnnpack_scales(call), np.float32),)
+            return Requantization("float32_even", factors, zero, low, high)
+        rounding, leftover, first = self.classic_rounding(call)
+        scales = self.classic_scales(call)
+        if rounding == "float64_away":
+            # Under one half no int32 accumulator can reach the ends of int32, so nothing can wrap.
+            wraps = max(scales) > 0.5
+            return Requantization(rounding, (np.array(scales),), zero, low, high, wraps=wraps)
+        return Requantization(rounding, fixed_point_factors(scales), zero, low, high, leftover, first)
+
+    def xnnpack_takes(self, call: Call) -> bool:
+        """Whether types and storage are what the delegate asks for.
+
+        x and the result have one scale without quantized dimension; weights and bias are stored in the file;
+        the bias has a quantization record; int8 weights have zero points 0; the record of uint8 weights names
+        dimension 0 (no axis here).
+        """
+        x, w, out = call.input(0), call.input(1), call.output
+        if not (self.constant_weights and is_plain_8bit(x) and is_plain_8bit(out)):
+            return False
+        if not x.dtype == w.dtype == out.dtype:
+            return False
+        if has_bias(call):
+            if call.input(2).quantization is None:
+                return False
+        elif self.NEEDS_BIAS_TO_DELEGATE:
+            return False
+        q = w.quant
+        return q.axis is None if w.dtype == "uint8" else not any(q.zero_points)
+
+    def delegate_refuses(self, call: Call) -> str | None:
+        """Why the delegate takes this use and then fails to prepare it, so that the file does not load.
+
+        None where it does not take it, or where all is well.
+        """
+        if self.kernel_family(call) != "xnnpack":
+            return None
+        largest = max(xnnpack_scales(call))
+        if largest >= XNNPACK_SCALE_LIMIT:
+            return f"input scale * weight scale / output scale is {largest:g}; XNNPACK requires less than 256"
+        return None
+
+    def verify_weights(self, call: Call, channels: int) -> None:
+        """Check the constraints on element types, weights, bias and activation that the family shares."""
+        x, w, out = call.input(0), call.input(1), call.output
+        require_eight_bit("C1", x, out)
+        require(x.dtype == w.dtype == out.dtype, "C1", "input, weights and result must be of one type")
+        require(self.activation in ACTIVATIONS, "C5", f"unknown activation {self.activation}")
+        require(w.quantization is not None, "C3", "the weights need a quantization")
+        self._verify_weight_quantization(w, w.quant, channels)
+        if has_bias(call):
+            bias = call.input(2)
+            require(bias.dtype == "int32" and bias.size == channels, "C4", f"bias must be int32[{channels}]")
+            zeros = () if bias.quantization is None else bias.quantization.zero_points
+            require(not any(zeros), "C4", "the bias zero point must be 0")
+
+    def _verify_weight_quantization(self, w: TensorType, q: Quantization, channels: int) -> None:
+        if len(q.scales) == 1:
+            return
+        require(w.dtype == "int8", "C3", "only int8 weights may have several scales")
+        along = q.axis == self.WEIGHT_AXIS and len(q.scales) == channels
+        require(along, "C3", f"weights need one scale or one per index of dimension {self.WEIGHT_AXIS}")
+        require(not any(q.zero_points), "C3", "weights with several scales must have zero points 0")
+
+
+def has_bias(call: Call) -> bool:
+    """Whether the optional third operand is there."""
+    return len(call.inputs) > 2 and call.inputs[2] is not None
+
+
+def effective_scales(call: Call, narrow_product: bool) -> tuple[float, ...]:
+    """s_x * s_w / s_out in float64, one per weight scale; ``narrow_product`` rounds s_x * s_w to float32."""
+    s_x, s_out = call.input(0).quant.scale, call.output.quant.scale
+    products = [s_x * s_w for s_w in call.input(1).quant.scales]
+    return tuple((f32(product) if narrow_product else product) / s_out for product in products)
+
+
+def xnnpack_scales(call: Call) -> tuple[float, ...]:
+    """s_x * s_w / s_out with every step rounded to float32."""
+    return tuple(f32(scale) for scale in effective_scales(call, narrow_product=True))
+
+
+def verify_window(
+    call: Call, size: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], padding: Padding
+) -> None:
+    """Check that the result's batch, height and width follow from a sliding window over NHWC."""
+    x, out = call.input(0), call.output
+    positive = min(*stride, *dilation) > 0 and min(*padding[0], *padding[1]) >= 0
+    require(positive, "C2", "strides and dilations must be positive, padding not negative")
+    require(out.shape[0] == x.shape[0], "C2", "the batch changes")
+    for a in (0, 1):
+        room = x.shape[1 + a] + sum(padding[a]) - (size[a] - 1) * dilation[a] - 1
+        wanted = room // stride[a] + 1
+        require(room >= 0 and out.shape[1 + a] == wanted, "C2", f"result extent {a + 1} must be {wanted}")
+
+
+def window_taps(
+    x: npt.NDArray[np.float64],
+    size: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: Padding,
+    extent: tuple[int, int],
+) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
+    """For each tap of a window: its row, its column, and what it sees at every output position; 0 outside."""
+    padded = np.pad(x, ((0, 0), *padding, (0, 0)))
+    for row in range(size[0]):
+        top = row * dilation[0]
+        rows = slice(top, top + (extent[0] - 1) * stride[0] + 1, stride[0])
+        for column in range(size[1]):
+            left = column * dilation[1]
+            columns = slice(left, left + (extent[1] - 1) * stride[1] + 1, stride[1])
+            yield row, column, padded[:, rows, columns]
