@@ -1,0 +1,1 @@
+"""The frontend: from the bytes of a .tflite file to the qnn graph."""
