@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from qimport.errors import ModelError
 
-# The flatbuffers library's own verifier, which TFLite runs at load, gives up at this number of tables.
-MAX_TABLES = 1_000_000
+# Enough for 50 000 operators; a hostile file that shares its parts is given up after a few seconds.
+MAX_TABLES = 250_000
 # Bytes charged for a table: the offset that leads to it and the offset it starts with.
 TABLE_COST = 8
 # An honest file uses each byte once; writers may share strings and vectors, so a small factor is allowed.
