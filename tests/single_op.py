@@ -27,7 +27,7 @@ def quantized(dtype: str, shape: Sequence[int], scale: float, zero_point: int) -
 class Case:
     """An operation with its types, and how the file writes it.
 
-    ``constants`` are operands of the file that are attributes here; ``version`` and ``options`` those of the operator.
+    ``constants`` are operands of the file that are attributes here.
     """
 
     op: QnnOperation
@@ -53,7 +53,9 @@ class Case:
         model.operator(self.builtin, [*inputs, *extra], [output], self.version, **self.options)
         return model.build(inputs, [output])
 
-    def check(self, oracle: Oracle | None, arrays: Sequence[Array], modes: Sequence[Numerics] = NUMERICS) -> None:
+    def check(
+        self, oracle: Oracle | None, arrays: Sequence[Array], modes: Sequence[Numerics] = NUMERICS
+    ) -> None:
         """Compare bytes in every mode; without ``oracle`` only our own two ways."""
         graph, file = self.graph(), self.file()
         for mode in modes:
@@ -70,7 +72,8 @@ def add_tensor(model: ModelBuilder, type_: TensorType) -> int:
     quant = type_.quantization
     if quant is None:
         return model.tensor(type_.shape, type_.dtype)
-    return model.tensor(type_.shape, type_.dtype, list(quant.scales), list(quant.zero_points), quant.axis or 0)
+    scales, zero_points = list(quant.scales), list(quant.zero_points)
+    return model.tensor(type_.shape, type_.dtype, scales, zero_points, quant.axis or 0)
 
 
 def expect_same(found: Array, wanted: Array, what: str) -> None:
@@ -81,7 +84,8 @@ def expect_same(found: Array, wanted: Array, what: str) -> None:
     differ = (left.view(np.uint8) != right.view(np.uint8)).reshape(-1, size).any(axis=1)
     if differ.any():
         first = int(np.flatnonzero(differ)[0])
-        pytest.fail(f"{what}: {differ.sum()} of {left.size} differ; [{first}] is {left[first]}, not {right[first]}")
+        example = f"[{first}] is {left[first]}, not {right[first]}"
+        pytest.fail(f"{what}: {differ.sum()} of {left.size} differ; {example}")
 
 
 def all_codes(dtype: str, extra: int = 0) -> Array:
@@ -98,7 +102,7 @@ def random_codes(rng: np.random.Generator, type_: TensorType) -> Array:
 
 
 def scales_and_zeros(rng: np.random.Generator, dtype: str, count: int) -> Iterator[tuple[float, int]]:
-    """Scales, every second one a power of two (ties), with zero points at the ends, in the middle and anywhere."""
+    """Natural scales and powers of two (ties); zero points at the ends, in the middle and anywhere."""
     lowest, highest = INTEGER_RANGE[dtype]
     zeros = [lowest, highest, (lowest + highest + 1) // 2]
     for index in range(count):

@@ -29,7 +29,8 @@ def lower_quantize(emit: Emitter, op: Quantize, use: Use) -> Value:
     out = use.output
     x = emit.reshape(use.operand(0), out.shape or (1,))
     scale, family = out.quant.scale, op.kernel_family(use.call)
-    inverse = f32(1 / scale)
+    with np.errstate(over="ignore"):
+        inverse = f32(1 / scale)
 
     def nearest(x: Value, saturate: bool = False) -> Value:
         return to_int(emit, emit.binary("mul", x, inverse), "even", saturate)

@@ -23,6 +23,12 @@ def require_eight_bit(label: str, *types: TensorType) -> None:
     require_per_tensor(label, *types)
 
 
+def require_multiplier(label: str, before: TensorType, after: TensorType) -> None:
+    """The ratio of the scales has a 32-bit multiplier whose left shift is under 32."""
+    ratio = before.quant.scale / after.quant.scale
+    require(ratio < 2**31, label, f"the scale of {before} is more than 2^31 times that of {after}")
+
+
 def require_same_shape(label: str, call: Call) -> None:
     """The result has the shape of the first operand."""
     x, out = call.input(0), call.output

@@ -74,10 +74,11 @@ class Concat(QnnOperation):
     @staticmethod
     def conversion_table(part: TensorType, out: TensorType) -> Array:
         """The result's code for each of the 256 codes of a uint8 operand."""
-        scale = np.float32(part.quant.scale) * (np.float32(1) / np.float32(out.quant.scale))
-        bias = np.float32(-part.quant.zero_point) * scale
-        real = code_range("uint8").astype(np.float32) * scale + bias
-        codes = fp.round_away(real).astype(np.int64) + out.quant.zero_point
+        with np.errstate(all="ignore"):
+            scale = np.float32(part.quant.scale) * (np.float32(1) / np.float32(out.quant.scale))
+            bias = np.float32(-part.quant.zero_point) * scale
+            real = code_range("uint8").astype(np.float32) * scale + bias
+            codes = fp.float_to_int32(fp.round_away(real)) + out.quant.zero_point
         return np.clip(codes, *INTEGER_RANGE["uint8"]).astype(np.uint8)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:

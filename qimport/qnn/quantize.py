@@ -18,7 +18,7 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, Quantization
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_shape
+from qimport.qnn.checks import EIGHT_BIT, require_multiplier, require_per_tensor, require_same_shape
 
 QUANTIZE_BLOCK = 8
 DEQUANTIZE_BLOCK = 8
@@ -102,14 +102,14 @@ class Requantize(QnnOperation):
     clamp((((x - z_in) * k + 128) >> 8) + z_out), k = rne(256 * f32(s_in / s_out)).
 
     C1 the pair of types is in :data:`REQUANTIZATIONS`; one scale and zero point each. C2 same shape.
-    C3 between two int16 tensors both zero points are 0.
+    C3 between two int16 tensors both zero points are 0. C4 s_in / s_out is under 2^31.
     """
 
     NAME = "qnn.requantize"
     TFLITE: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
 
     def verify(self, call: Call) -> None:
-        """Check C1-C3."""
+        """Check C1-C4."""
         x, out = call.input(0), call.output
         allowed = REQUANTIZATIONS.get(x.dtype, ())
         require(out.dtype in allowed, "C1", f"{x} does not requantize to {out}")
@@ -117,6 +117,7 @@ class Requantize(QnnOperation):
         require_same_shape("C2", call)
         symmetric = x.quant.zero_point == out.quant.zero_point == 0
         require(symmetric or (x.dtype, out.dtype) != ("int16", "int16"), "C3", "int16 has zero point 0")
+        require_multiplier("C4", x, out)
 
     def xnnpack_takes(self, call: Call) -> bool:
         """Equal 8-bit types and a ratio in the delegate's range."""
@@ -186,10 +187,11 @@ class Dequantize(QnnOperation):
         if quant is None:
             return (x.astype(np.float32),)
         zeros, scales = channel_factors(quant, x.ndim)
-        real = (x.astype(np.int64) - zeros).astype(np.float32) * scales
-        if self.kernel_family(call) == "builtin" and self.has_blocks(call):
-            body = x.astype(np.float32) * scales + (-zeros).astype(np.float32) * scales
-            real = in_blocks(DEQUANTIZE_BLOCK, body, real)
+        with np.errstate(all="ignore"):
+            real = (x.astype(np.int64) - zeros).astype(np.float32) * scales
+            if self.kernel_family(call) == "builtin" and self.has_blocks(call):
+                body = x.astype(np.float32) * scales + (-zeros).astype(np.float32) * scales
+                real = in_blocks(DEQUANTIZE_BLOCK, body, real)
         return (np.asarray(real, np.float32),)
 
     @staticmethod

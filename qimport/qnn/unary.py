@@ -18,7 +18,7 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Numerics, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import require_eight_bit, require_same_dtype, require_same_shape
+from qimport.qnn.checks import require_eight_bit, require_multiplier, require_same_dtype, require_same_shape
 
 Float32 = npt.NDArray[np.float32]
 
@@ -133,10 +133,15 @@ class BoundedIdentity(UnaryOperation):
 
     (m, e) = quantize_multiplier(f32(s_in / s_out)), MBQM rounds as ``double_away``; the bounds are
     :func:`qimport.fixedpoint.activation_range`. The delegate takes none of these; reference equals builtin
-    (``reference_ops::ReluX``). C1, C2 as in :class:`UnaryOperation`.
+    (``reference_ops::ReluX``). C1, C2 as in :class:`UnaryOperation`. C3 s_in / s_out is under 2^31.
     """
 
     ACTIVATION: ClassVar[str]
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        super().verify(call)
+        require_multiplier("C3", call.input(0), call.output)
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the class."""
@@ -200,7 +205,7 @@ class HardSwish(UnaryOperation):
     r = sat16(r << 1) if e2 > 0, rdbpot(r, -e2) if e2 < 0; gate = (r + 32768) >> 1.
     Result: clamp(rdbpot(trunc(gate * value / 2^15), -e1) + z_out).
 
-    C1, C2 as in :class:`UnaryOperation`. C3 e1 <= 0, that is f32(s_in / 128) / s_out < 1.
+    C1, C2 as in :class:`UnaryOperation`. C3 f32(f32(s_in / 128) / s_out) < 1, so that e1 <= 0; s_in < 2^20.
     """
 
     NAME = "qnn.hard_swish"
@@ -209,9 +214,10 @@ class HardSwish(UnaryOperation):
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         super().verify(call)
-        (_, exponent), _ = _hard_swish_multipliers(call.input(0), call.output)
-        sentence = "the input scale of HARD_SWISH must be under 128 times the output scale"
-        require(exponent <= 0, "C3", sentence)
+        before, after = call.input(0).quant.scale, call.output.quant.scale
+        ratio = fp.f32(min(before / 128 / after, 2.0))
+        sentence = f"the input scale {before!r} of HARD_SWISH must be under 128 times the output scale {after!r}"
+        require(ratio < 1 and before < 2**20, "C3", sentence)
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the class."""
