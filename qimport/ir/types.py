@@ -36,8 +36,9 @@ INTEGER_RANGE: dict[str, tuple[int, int]] = {
 class Quantization:
     """Affine quantization: real = scale * (code - zero_point).
 
-    ``scales`` holds float32 values widened exactly to Python floats; one value (per-tensor, ``axis`` None)
-    or one per index of ``axis``. ``zero_points`` has the same length as ``scales``.
+    ``scales`` holds float32 values widened exactly to Python floats: one value, or one per index of ``axis``.
+    ``zero_points`` has the same length as ``scales``. ``axis`` is None where there is one scale; weights of one
+    scale keep an axis other than 0 that their file states, as the XNNPACK delegate looks at it.
     """
 
     scales: tuple[float, ...]
@@ -57,7 +58,7 @@ class Quantization:
     @property
     def per_channel(self) -> bool:
         """Whether every index of ``axis`` has a scale of its own."""
-        return self.axis is not None
+        return len(self.scales) > 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,314 @@
+"""From a TFLite model to a qnn graph: static shapes, one function per operator, every refusal at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError
+from qimport.frontend.inputs import choose_shapes
+from qimport.frontend.model import Model, Operator, Signature, SubGraph, Tensor
+from qimport.frontend.ops import IMPORTERS
+from qimport.frontend.ops.context import OperatorContext, OperatorImporter, RefusedError, Result
+from qimport.frontend.values import UnsupportedTensorError, constant_value, tensor_type, value_name
+from qimport.ir.graph import Builder, Graph, Value, verify_graph
+from qimport.ir.types import TensorType
+
+CONTROL_FLOW = (
+    "CALL",
+    "CALL_ONCE",
+    "IF",
+    "WHILE",
+    "STABLEHLO_CASE",
+    "STABLEHLO_WHILE",
+    "STABLEHLO_COMPOSITE",
+)
+"""Operators that run other subgraphs."""
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output of the model: name and tensor index of the file, type after the choice of shapes.
+
+    ``shape_signature`` is the shape as the file leaves it open: -1 where a dimension may change.
+    """
+
+    name: str
+    type: TensorType
+    index: int
+    shape_signature: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A model as a qnn graph.
+
+    ``tensors`` maps tensor indices of the file to the graph's values, for comparison layer by layer, without
+    constants. ``signatures`` are those of the imported subgraph.
+    """
+
+    graph: Graph
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    signatures: tuple[Signature, ...]
+    tensors: Mapping[int, Value]
+
+
+def import_model(
+    model: Model,
+    *,
+    batch: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    subgraph: int = 0,
+) -> Imported:
+    """Import one subgraph with static shapes.
+
+    Args:
+        model: what :func:`qimport.frontend.schema.read_model` returns.
+        batch: the size of every leading dimension that the file leaves open; the default is 1, as for every
+            other open dimension.
+        shapes: whole input shapes by tensor name or signature argument; they win over ``batch``.
+        subgraph: which subgraph to import.
+
+    The shapes of all other tensors are inferred, and shape arithmetic is computed. Where the input shapes are
+    those of the file, inferred shapes must be the file's.
+
+    Raises:
+        ArgumentError: shapes, batch or subgraph do not exist in the model.
+        ModelError: the file contradicts itself.
+        UnsupportedError: with every reason, over all operators.
+    """
+    if not 0 <= subgraph < len(model.subgraphs):
+        raise ArgumentError(f"the model has no subgraph {subgraph}; it has {len(model.subgraphs)}, from 0 on")
+    chosen = model.subgraphs[subgraph]
+    signatures = tuple(signature for signature in model.signatures if signature.subgraph == subgraph)
+    return _Import(chosen, choose_shapes(chosen, signatures, batch, shapes)).run(signatures)
+
+
+class _Import:
+    """The state of one import: what each tensor of the file has become so far."""
+
+    def __init__(self, subgraph: SubGraph, input_shapes: Mapping[int, tuple[int, ...]]) -> None:
+        self.subgraph = subgraph
+        self.input_shapes = input_shapes
+        self.reshaped = any(subgraph.tensors[index].shape != shape for index, shape in input_shapes.items())
+        self.builder = Builder()
+        self.reasons: list[Reason] = []
+        self.values: dict[int, Value] = {}
+        self.constants: dict[int, Value] = {}
+        self.unknown: set[Value] = set()  # after an unsupported operator: the type is what the file states
+        self.lost: set[int] = set()  # after an unsupported operator: not even the type is known
+        self.writers = _find_writers(subgraph)
+
+    def run(self, signatures: tuple[Signature, ...]) -> Imported:
+        if not self.subgraph.outputs:
+            raise ModelError("the subgraph has no outputs, expected at least one")
+        for index in self.subgraph.inputs:
+            self._define_input(self.subgraph.tensors[index])
+        for operator in self.subgraph.operators:
+            self._check_operands(operator)
+            self._import_operator(operator)
+        outputs = [self._output(self.subgraph.tensors[index]) for index in self.subgraph.outputs]
+        if self.reasons:
+            raise UnsupportedError(self.reasons)
+        known = [value for value in outputs if value is not None]
+        graph = Graph(
+            self.subgraph.name or "main",
+            tuple(self.values[index] for index in self.subgraph.inputs),
+            tuple(known),
+            tuple(self.builder.nodes),
+        )
+        verify_graph(graph)
+        return Imported(
+            graph,
+            self._describe(self.subgraph.inputs, graph.inputs),
+            self._describe(self.subgraph.outputs, graph.outputs),
+            signatures,
+            self.values,
+        )
+
+    def _describe(self, indices: Sequence[int], values: Sequence[Value]) -> tuple[TensorInfo, ...]:
+        tensors = [self.subgraph.tensors[index] for index in indices]
+        return tuple(
+            TensorInfo(tensor.name, value.type, tensor.index, tensor.shape_signature)
+            for tensor, value in zip(tensors, values, strict=True)
+        )
+
+    # Tensors
+
+    def _define_input(self, tensor: Tensor) -> None:
+        if tensor.index in self.values:
+            raise ModelError(f"tensor {tensor.name!r} is listed twice as an input of the model")
+        try:
+            if tensor.raw is not None:
+                raise UnsupportedTensorError("it holds a constant; expected an input without content")
+            if tensor.is_variable:
+                raise UnsupportedTensorError("variable tensors are not supported")
+            shape = self.input_shapes[tensor.index]
+            if min(shape, default=1) < 1:
+                raise UnsupportedTensorError(f"the shape {shape} is empty; expected sizes of at least 1")
+            self.values[tensor.index] = Value(tensor_type(tensor, shape), value_name(tensor))
+        except UnsupportedTensorError as error:
+            self._lose(tensor, Reason(None, "model input", tensor.name, str(error)))
+
+    def _lose(self, tensor: Tensor, reason: Reason) -> None:
+        self.reasons.append(reason)
+        self.lost.add(tensor.index)
+
+    def _output(self, tensor: Tensor) -> Value | None:
+        """Return the value of a model output; None if an operator before it is unsupported."""
+        if tensor.index in self.values:
+            return self.values[tensor.index]
+        if tensor.index in self.lost:
+            return None
+        try:
+            value = self._constant(tensor)
+        except UnsupportedTensorError as error:
+            self._lose(tensor, Reason(None, "model output", tensor.name, str(error)))
+            return None
+        if value is None:
+            raise ModelError(f"the model output {tensor.name!r} is neither computed nor a constant")
+        if not value.type.size:
+            self._lose(
+                tensor, Reason(None, "model output", tensor.name, f"the shape {value.type.shape} is empty")
+            )
+        return value
+
+    def _constant(self, tensor: Tensor) -> Value | None:
+        if tensor.index not in self.constants:
+            value = constant_value(tensor)
+            if value is None:
+                return None
+            self.constants[tensor.index] = value
+        return self.constants[tensor.index]
+
+    # Operators
+
+    def _check_operands(self, operator: Operator) -> None:
+        """Refuse a file whose operator reads what only a later one computes, or what has no content.
+
+        Custom operators may keep scratch memory in a tensor without content.
+        """
+        for index in operator.inputs:
+            if index == -1 or index in self.values or index in self.lost:
+                continue
+            tensor, writer = self.subgraph.tensors[index], self.writers.get(index)
+            where = f"operator {operator.index} ({operator.builtin}) reads tensor {tensor.name!r}"
+            if writer is not None:
+                raise ModelError(
+                    f"{where} before operator {writer.index} ({writer.builtin}) computes it,"
+                    " expected operators in the order of execution"
+                )
+            filled = (
+                tensor.raw is not None or tensor.is_variable or tensor.external_buffer or 0 in tensor.shape
+            )
+            if not filled and operator.builtin != "CUSTOM":
+                raise ModelError(f"{where}, which no operator computes and which has no content")
+
+    def _import_operator(self, operator: Operator) -> None:
+        values: list[Value] = []
+        with contextlib.suppress(RefusedError):
+            values = self._run_importer(operator)
+        for position, index in enumerate(operator.outputs):
+            if position < len(values):
+                self.values[index] = values[position]
+            else:
+                self._stand_in(self.subgraph.tensors[index])
+
+    def _run_importer(self, operator: Operator) -> list[Value]:
+        function = self._find_importer(operator)
+        name = self.subgraph.tensors[operator.outputs[0]].name if operator.outputs else ""
+        self.builder.origin = f"operator {operator.index} ({operator.builtin}) {name!r}"
+        context = OperatorContext(
+            operator=operator,
+            tensors=self.subgraph.tensors,
+            inputs=[None if index == -1 else self._operand(operator, index) for index in operator.inputs],
+            results=[self._result(operator, index) for index in operator.outputs],
+            builder=self.builder,
+            unknown=self.unknown,
+            reshaped=self.reshaped,
+        )
+        try:
+            function(context)
+        finally:
+            self.reasons += context.reasons
+        if context.depends_on_unknown:
+            self.unknown.update(value for value in context.values if not value.is_constant)
+        return context.values
+
+    def _find_importer(self, operator: Operator) -> OperatorImporter:
+        """Return the operator's importer; refuse operators and versions that have none."""
+        registration = IMPORTERS.get(operator.builtin)
+        if registration is not None:
+            versions = registration.versions
+            if operator.version in versions:
+                return registration.function
+            self._refuse(
+                operator, f"version {operator.version} is not supported; expected 1 to {versions[-1]}"
+            )
+        if operator.builtin in CONTROL_FLOW:
+            self._refuse(operator, "control flow is not supported")
+        custom = operator.builtin == "CUSTOM"
+        self._refuse(
+            operator, "custom operators are not supported" if custom else "the operator is not supported"
+        )
+
+    def _refuse(self, operator: Operator, sentence: str, tensor: Tensor | None = None) -> NoReturn:
+        name = f"CUSTOM {operator.custom_code}" if operator.builtin == "CUSTOM" else operator.builtin
+        self.reasons.append(Reason(operator.index, name, None if tensor is None else tensor.name, sentence))
+        raise RefusedError
+
+    def _operand(self, operator: Operator, index: int) -> Value:
+        """Return the value of an operand; give no reason of its own where an earlier operator is at fault."""
+        if index in self.values:
+            return self.values[index]
+        if index in self.lost:
+            raise RefusedError
+        tensor = self.subgraph.tensors[index]
+        if tensor.is_variable:
+            self._refuse(operator, "variable tensors are not supported", tensor)
+        try:
+            value = self._constant(tensor)
+        except UnsupportedTensorError as error:
+            self._refuse(operator, str(error), tensor)
+        if value is None:
+            raise CompilerBug(f"operand {tensor.name!r} of operator {operator.index} was not checked")
+        return value
+
+    def _result(self, operator: Operator, index: int) -> Result:
+        tensor = self.subgraph.tensors[index]
+        try:
+            type_ = tensor_type(tensor, tensor.shape)
+        except UnsupportedTensorError as error:
+            self._refuse(operator, str(error), tensor)
+        promised = not self.reshaped and -1 not in tensor.shape_signature and min(tensor.shape, default=0) > 0
+        return Result(Value(type_, value_name(tensor)), tensor.shape if promised else None)
+
+    def _stand_in(self, tensor: Tensor) -> None:
+        """After an unsupported operator: the type that the file states serves to check what follows."""
+        if not self.reshaped and min(tensor.shape, default=0) > 0:
+            with contextlib.suppress(UnsupportedTensorError):
+                value = Value(tensor_type(tensor, tensor.shape), value_name(tensor))
+                self.values[tensor.index] = value
+                self.unknown.add(value)
+                return
+        self.lost.add(tensor.index)
+
+
+def _find_writers(subgraph: SubGraph) -> dict[int, Operator]:
+    """Map tensors to the operator that computes them: one at most, and none for inputs and constants."""
+    writers: dict[int, Operator] = {}
+    for operator in subgraph.operators:
+        for index in operator.outputs:
+            tensor = subgraph.tensors[index]
+            where = f"operator {operator.index} ({operator.builtin}) computes tensor {tensor.name!r}"
+            if index in writers:
+                other = writers[index]
+                raise ModelError(f"{where}, which operator {other.index} ({other.builtin}) computes already")
+            if index in subgraph.inputs or tensor.raw is not None:
+                kind = "an input of the model" if index in subgraph.inputs else "a constant"
+                raise ModelError(f"{where}, which is {kind}")
+            writers[index] = operator
+    return writers

@@ -1,0 +1,115 @@
+"""Constraints that several operators share. Every refusal says what was found and what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qimport.frontend.ops.context import OperatorContext
+from qimport.ir.graph import Value
+from qimport.ir.types import Quantization
+
+EIGHT_BIT = ("int8", "uint8")
+MOVABLE = (*EIGHT_BIT, "int32", "int64", "float32")
+"""Element types of operators that only move data."""
+
+ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+"""Fused activations that the interpreter's 8-bit kernels know."""
+
+SCALE_LIMIT = 2.0**30
+
+
+def eight_bit(context: OperatorContext, first: Value, *others: Value) -> None:
+    """Check that all tensors are int8 or all uint8, quantized with one scale each."""
+    if first.type.dtype not in EIGHT_BIT:
+        context.unsupported(f"the element type is {first.type.dtype}; expected int8 or uint8", first)
+    for value in (first, *others):
+        same_type(context, first, value)
+        per_tensor(context, value)
+
+
+def same_type(context: OperatorContext, first: Value, value: Value) -> None:
+    """Check that both tensors have the same element type."""
+    wanted, found = first.type.dtype, value.type.dtype
+    if found != wanted:
+        context.unsupported(
+            f"the element type is {found}; expected {wanted} like tensor {first.name!r}", value
+        )
+
+
+def per_tensor(context: OperatorContext, value: Value) -> None:
+    """Check that the tensor is quantized with a single scale."""
+    count = len(quantization(context, value).scales)
+    if count != 1:
+        context.unsupported(f"it has {count} scales; expected 1", value)
+
+
+def quantization(context: OperatorContext, value: Value) -> Quantization:
+    """Return the quantization of a tensor that must have one."""
+    found = value.type.quantization
+    if found is None:
+        context.unsupported(f"the {value.type.dtype} tensor has no scale; expected a quantized tensor", value)
+    return found
+
+
+def moves(context: OperatorContext, *values: Value) -> None:
+    """Check that operands and result of a data movement have one element type, and one that can be moved."""
+    first = values[0]
+    if first.type.dtype not in MOVABLE:
+        context.unsupported(
+            f"the element type is {first.type.dtype}; expected one of {', '.join(MOVABLE)}", first
+        )
+    for value in values[1:]:
+        same_type(context, first, value)
+
+
+def equal_quantization(context: OperatorContext, value: Value) -> None:
+    """Check that the operand has the scale and zero point of the result, where both are 8 bits."""
+    found, wanted = value.type.quantization, context.out.type.quantization
+    if value.type.dtype not in EIGHT_BIT or _codes(found) == _codes(wanted):
+        return
+    context.require(
+        False, f"{_describe(found)}; expected {_describe(wanted)} like the result {context.out.name!r}", value
+    )
+
+
+def _codes(found: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
+    return None if found is None else (found.scales, found.zero_points)
+
+
+def _describe(found: Quantization | None) -> str:
+    if found is None:
+        return "no scale"
+    if len(found.scales) > 1:
+        return f"{len(found.scales)} scales"
+    return f"scale {found.scale:.9g}, zero point {found.zero_point}"
+
+
+def scale_factor(context: OperatorContext, factor: float, what: str) -> None:
+    """Check that a factor between scales has a fixed-point form with a sensible shift."""
+    context.require(factor < SCALE_LIMIT, f"{what} is {factor:g}; expected less than 2^30", context.out)
+
+
+def activation(context: OperatorContext) -> str:
+    """Return the fused activation; refuse one that 8-bit kernels do not know."""
+    name: str = context.option("fused_activation_function")
+    context.require(name in ACTIVATIONS, f"the fused activation is {name}; expected {', '.join(ACTIVATIONS)}")
+    return name
+
+
+def rank(context: OperatorContext, value: Value, wanted: int) -> None:
+    """Check that the tensor has this many dimensions."""
+    shape = value.type.shape
+    if len(shape) != wanted:
+        context.misfit(f"tensor {value.name!r} has shape {shape}; expected {wanted} dimensions", value)
+
+
+def broadcast(context: OperatorContext, values: Sequence[Value]) -> tuple[int, ...]:
+    """Return the common shape of tensors that stretch along dimensions of size 1."""
+    shapes = [value.type.shape for value in values]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        names = " and ".join(f"{value.name!r} of shape {value.type.shape}" for value in values)
+        context.misfit(f"tensors {names} do not broadcast", values[-1])

@@ -1,0 +1,242 @@
+"""What an operator's importer works with: its tensors, its options, and ways to emit nodes or to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from qimport.errors import ModelError, Reason, VerifyError
+from qimport.frontend.model import Operator, Tensor
+from qimport.ir.graph import Array, Builder, Node, Operation, Value
+from qimport.ir.types import TensorType
+from qimport.qnn.shape import Shape
+
+MAX_TENSOR_BYTES = 2**31 - 1
+"""Larger tensors are refused before anything is allocated; offsets in generated code are 32 bits."""
+
+MAX_FOLDED_ELEMENTS = 1 << 16
+"""Shape arithmetic is computed at import up to this size; anything larger is no shape."""
+
+FOLDED_TYPES = ("int32", "int64")
+"""Element types of shape arithmetic."""
+
+
+class RefusedError(Exception):
+    """The operator cannot be imported; its reasons are recorded, or lie with an operator before it."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result of an operator as the file declares it.
+
+    ``value`` carries the element type, quantization and name. ``shape`` is what the file promises, or None
+    where it promises nothing: a dimension is -1, or the caller chose other input shapes than the file's.
+    """
+
+    value: Value
+    shape: tuple[int, ...] | None
+
+
+@dataclass
+class OperatorContext:
+    """One operator of the file while it is imported.
+
+    Args:
+        operator: the operator as read from the file.
+        tensors: the tensors of its subgraph as read from the file.
+        inputs: its operands, None where optional and absent.
+        results: its results as declared.
+        builder: receives the nodes.
+        unknown: values that depend on unsupported operators; they have the type that the file states.
+        reshaped: whether the caller chose input shapes that differ from the file's.
+    """
+
+    operator: Operator
+    tensors: Sequence[Tensor]
+    inputs: Sequence[Value | None]
+    results: Sequence[Result]
+    builder: Builder
+    unknown: AbstractSet[Value] = frozenset()
+    reshaped: bool = False
+    reasons: list[Reason] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """The operator in messages: ``operator 12 (CONV_2D)``."""
+        return f"operator {self.operator.index} ({self.operator.builtin})"
+
+    # Refusing
+
+    @property
+    def depends_on_unknown(self) -> bool:
+        """Whether an operand depends on an unsupported operator: its shape is only what the file states."""
+        return any(value in self.unknown for value in self.inputs)
+
+    def malformed(self, sentence: str) -> NoReturn:
+        """Give up: the file contradicts itself here."""
+        if self.depends_on_unknown:
+            raise RefusedError
+        raise ModelError(f"{self.label}: {sentence}")
+
+    def unsupported(self, sentence: str, tensor: Value | None = None) -> NoReturn:
+        """Refuse this operator now, for a reason that makes further checks meaningless."""
+        self.require(False, sentence, tensor)
+        raise RefusedError
+
+    def require(self, condition: bool, sentence: str, tensor: Value | None = None) -> None:
+        """Refuse this operator unless ``condition`` holds, but go on checking it."""
+        if not condition:
+            name = None if tensor is None else tensor.name
+            self.reasons.append(Reason(self.operator.index, self.operator.builtin, name, sentence))
+
+    def misfit(self, sentence: str, tensor: Value | None = None) -> NoReturn:
+        """Shapes do not fit together: through the caller's choice of input shapes, or the file is wrong."""
+        if self.reshaped:
+            self.unsupported(f"{sentence}; this operator does not allow the chosen input shapes", tensor)
+        self.malformed(sentence)
+
+    # Reading
+
+    def operands(self, least: int, most: int | None = None) -> None:
+        """Check the number of operands and that there is one result."""
+        count, most = len(self.inputs), least if most is None else most
+        if not least <= count <= most:
+            wanted = str(least) if least == most else f"{least} to {most}"
+            self.malformed(f"it has {count} operands; expected {wanted}")
+        if len(self.results) != 1:
+            self.malformed(f"it has {len(self.results)} results; expected 1")
+
+    @property
+    def out(self) -> Value:
+        """The only result as declared: element type, quantization and name count, the shape does not."""
+        return self.results[0].value
+
+    def input(self, index: int) -> Value:
+        """Return a mandatory operand."""
+        value = self.optional(index)
+        if value is None:
+            self.malformed(f"operand {index} is missing")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        """Return an operand that may be absent."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def constant(self, index: int, what: str) -> Array:
+        """Return the content of an operand that must be known at import; ``what`` names it in the refusal."""
+        value = self.input(index)
+        if value in self.unknown:
+            raise RefusedError
+        if value.data is None:
+            self.unsupported(f"the {what} is computed at run time; expected a constant", value)
+        return value.data
+
+    def integers(self, index: int, what: str) -> tuple[int, ...]:
+        """Return the content of a constant integer operand, flattened."""
+        data = self.constant(index, what)
+        if not np.issubdtype(data.dtype, np.integer):
+            self.malformed(f"the {what} {self.input(index).name!r} has element type {data.dtype.name}")
+        return tuple(int(number) for number in data.reshape(-1))
+
+    def stated_axis(self, index: int) -> int:
+        """Return the quantized dimension the file states for an operand, even if one scale makes it idle."""
+        found = self.tensors[self.operator.inputs[index]].quantization
+        return 0 if found is None else found.axis
+
+    def option(self, name: str) -> Any:
+        """Return an option by the schema's name."""
+        return self.operator.options[name]
+
+    def axis(self, number: int, rank: int) -> int:
+        """Return a dimension counted from the front, given one that may count from the back."""
+        if not -rank <= number < rank:
+            self.malformed(f"dimension {number} does not exist; the rank is {rank}")
+        return number + rank if number < 0 else number
+
+    # Emitting
+
+    def emit(self, op: Operation, inputs: Sequence[Value | None], shape: Sequence[int]) -> None:
+        """Emit the operator's result: declared element type and quantization, with the inferred ``shape``."""
+        type_ = self.out.type.with_shape(tuple(shape))
+        self._check_declared(type_.shape)
+        self.values.append(self.step(op, inputs, type_, self.out.name))
+
+    def emit_constant(self, data: Array) -> None:
+        """Give the operator's result, where it is known: shape arithmetic, done at import."""
+        self._check_declared(data.shape)
+        self._check_open(self.out.type.with_shape(data.shape), self.out.name)
+        self.values.append(Value(self.out.type.with_shape(data.shape), self.out.name, data))
+
+    def step(self, op: Operation, inputs: Sequence[Value | None], type_: TensorType, name: str) -> Value:
+        """Emit a node; raise :class:`RefusedError` if the operator has been refused meanwhile.
+
+        Integer results of constants are computed at once, so shape arithmetic never becomes a node.
+        """
+        self._check_open(type_, name)
+        try:
+            if _folds(op, inputs, type_):
+                return self._fold(op, tuple(inputs), type_, name)
+            return self.builder.emit(op, inputs, type_, name)
+        except VerifyError as error:
+            self.unsupported(f"{op.NAME}: {error}", self.out)
+
+    def _check_declared(self, shape: tuple[int, ...]) -> None:
+        declared = self.results[0].shape
+        if not self.reasons and declared is not None and declared != shape:
+            self.malformed(f"its result {self.out.name!r} has shape {shape}, but the file says {declared}")
+
+    def _check_open(self, type_: TensorType, name: str) -> None:
+        """Raise :class:`RefusedError` where there are reasons, or the result is empty or absurdly large."""
+        shape = type_.shape
+        self.require(
+            min(shape, default=1) > 0, f"the shape {shape} is empty; expected sizes of at least 1", self.out
+        )
+        sentence = f"tensor {name!r} of shape {shape} takes {type_.nbytes} bytes; expected less than 2 GiB"
+        self.require(type_.nbytes <= MAX_TENSOR_BYTES, sentence, self.out)
+        if self.reasons:
+            raise RefusedError
+
+    def _fold(self, op: Operation, inputs: tuple[Value | None, ...], type_: TensorType, name: str) -> Value:
+        result = Value(type_, name)
+        arrays = tuple(None if value is None else value.data for value in inputs)
+        call = Node(op, inputs, (result,), self.builder.origin).call(arrays=arrays)
+        op.verify(call)
+        result.data = op.evaluate(call)[0]
+        return result
+
+
+def _folds(op: Operation, inputs: Sequence[Value | None], type_: TensorType) -> bool:
+    known = isinstance(op, Shape) or all(value is None or value.is_constant for value in inputs)
+    return known and type_.dtype in FOLDED_TYPES and type_.size <= MAX_FOLDED_ELEMENTS
+
+
+OperatorImporter = Callable[[OperatorContext], None]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """An importer and the operator versions it covers: those that the interpreter registers."""
+
+    function: OperatorImporter
+    versions: range
+
+
+IMPORTERS: dict[str, Registration] = {}
+"""Every operator that can be imported, by builtin name."""
+
+
+def importer(name: str, *, versions: range) -> Callable[[OperatorImporter], OperatorImporter]:
+    """Enter a function into :data:`IMPORTERS`."""
+
+    def register(function: OperatorImporter) -> OperatorImporter:
+        if name in IMPORTERS:
+            raise ValueError(f"operator {name} has two importers")
+        IMPORTERS[name] = Registration(function, versions)
+        return function
+
+    return register

@@ -1,0 +1,44 @@
+"""CONV_2D."""
+
+from __future__ import annotations
+
+from qimport.frontend.ops import checks
+from qimport.frontend.ops.context import OperatorContext, importer
+from qimport.frontend.ops.weighted import check_weighted, is_stored, read_weighted
+from qimport.frontend.ops.window import read_window
+from qimport.qnn.conv2d import Conv2d
+
+
+@importer("CONV_2D", versions=range(1, 9))
+def conv2d(context: OperatorContext) -> None:
+    """NHWC times OHWI; fewer input channels in the weights than in the image mean groups."""
+    context.operands(2, 3)
+    x, weights, bias = read_weighted(context, axis=0)
+    if bias is None:
+        context.unsupported("there is no bias; expected an int32 tensor, as in the interpreter", weights)
+    checks.rank(context, x, 4)
+    checks.rank(context, weights, 4)
+    outputs, height, width, depth = weights.type.shape
+    channels = x.type.shape[3]
+    if depth < 1 or channels % depth or outputs % (channels // depth):
+        sentence = (
+            f"the weights have shape {weights.type.shape} for {channels} input channels; expected a depth"
+            " that divides them into groups, and a multiple of the groups in front"
+        )
+        context.misfit(sentence, weights)
+    bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
+    window = read_window(
+        context,
+        x,
+        (height, width),
+        (context.option("dilation_h_factor"), context.option("dilation_w_factor")),
+    )
+    op = Conv2d(
+        stride=window.stride,
+        dilation=window.dilation,
+        padding=window.padding,
+        groups=channels // depth,
+        activation=checks.activation(context),
+        constant_weights=is_stored(context, 1, 2),
+    )
+    context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))

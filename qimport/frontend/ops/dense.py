@@ -1,0 +1,30 @@
+"""FULLY_CONNECTED."""
+
+from __future__ import annotations
+
+from qimport.frontend.ops import checks
+from qimport.frontend.ops.context import OperatorContext, importer
+from qimport.frontend.ops.weighted import check_weighted, is_stored, read_weighted
+from qimport.qnn.dense import Dense
+
+
+@importer("FULLY_CONNECTED", versions=range(1, 15))
+def fully_connected(context: OperatorContext) -> None:
+    """Rows of K elements, whatever the rank, times the weights [N, K]; ``keep_num_dims`` keeps the rank."""
+    context.operands(2, 3)
+    x, weights, bias = read_weighted(context, axis=0, int8_zero_point=True)
+    layout = context.option("weights_format")
+    context.require(layout == "DEFAULT", f"the weights have format {layout}; expected DEFAULT", weights)
+    checks.rank(context, weights, 2)
+    outputs, depth = weights.type.shape
+    if depth < 1 or x.type.size % depth:
+        context.misfit(f"tensor {x.name!r} of shape {x.type.shape} has no rows of {depth} elements", x)
+    shape: tuple[int, ...] = (x.type.size // depth, outputs)
+    if context.option("keep_num_dims"):
+        if not x.type.shape or x.type.shape[-1] != depth:
+            context.misfit(f"tensor {x.name!r} has shape {x.type.shape}; expected {depth} elements behind", x)
+        shape = (*x.type.shape[:-1], outputs)
+    one_scale = len(weights.type.quant.scales) == 1
+    bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=one_scale)
+    op = Dense(activation=checks.activation(context), constant_weights=is_stored(context, 1, 2))
+    context.emit(op, (x, weights, bias), shape)

@@ -1,0 +1,41 @@
+"""DEPTHWISE_CONV_2D."""
+
+from __future__ import annotations
+
+from qimport.frontend.ops import checks
+from qimport.frontend.ops.context import OperatorContext, importer
+from qimport.frontend.ops.weighted import check_weighted, is_stored, read_weighted
+from qimport.frontend.ops.window import read_window
+from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
+
+
+@importer("DEPTHWISE_CONV_2D", versions=range(1, 8))
+def depthwise_conv2d(context: OperatorContext) -> None:
+    """Derive the depth multiplier from the weights; the interpreter ignores the option."""
+    context.operands(2, 3)
+    x, weights, bias = read_weighted(context, axis=3)
+    checks.rank(context, x, 4)
+    checks.rank(context, weights, 4)
+    front, height, width, outputs = weights.type.shape
+    channels = x.type.shape[3]
+    if front != 1 or outputs % channels:
+        sentence = (
+            f"the weights have shape {weights.type.shape} for {channels} input channels;"
+            " expected 1 in front and a multiple of the channels behind"
+        )
+        context.misfit(sentence, weights)
+    bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
+    window = read_window(
+        context,
+        x,
+        (height, width),
+        (context.option("dilation_h_factor"), context.option("dilation_w_factor")),
+    )
+    op = DepthwiseConv2d(
+        stride=window.stride,
+        dilation=window.dilation,
+        padding=window.padding,
+        activation=checks.activation(context),
+        constant_weights=is_stored(context, 1, 2),
+    )
+    context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))

@@ -1,0 +1,50 @@
+"""Sliding windows: explicit padding and result size from SAME or VALID."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qimport.frontend.ops.context import OperatorContext
+from qimport.ir.graph import Value
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over height and width.
+
+    ``padding`` is ((top, bottom), (left, right)), ``extent`` the result's height and width.
+    """
+
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[tuple[int, int], tuple[int, int]]
+    extent: tuple[int, int]
+
+
+def read_window(
+    context: OperatorContext, x: Value, size: tuple[int, int], dilation: tuple[int, int] = (1, 1)
+) -> Window:
+    """Return the window that the options ``padding``, ``stride_h`` and ``stride_w`` put over NHWC ``x``."""
+    stride = (context.option("stride_h"), context.option("stride_w"))
+    if min(*stride, *dilation, *size) < 1:
+        context.malformed(
+            f"window {size}, stride {stride}, dilation {dilation}: expected sizes of at least 1"
+        )
+    same = context.option("padding") == "SAME"
+    _, height, width, _ = x.type.shape
+    rows = _along(height, size[0], stride[0], dilation[0], same)
+    columns = _along(width, size[1], stride[1], dilation[1], same)
+    extent = (rows[0], columns[0])
+    if min(extent) < 1:
+        context.misfit(f"a window of {size} with dilation {dilation} does not fit into {height} x {width}", x)
+    return Window(stride, dilation, (rows[1], columns[1]), extent)
+
+
+def _along(length: int, size: int, stride: int, dilation: int, same: bool) -> tuple[int, tuple[int, int]]:
+    """Return result size and padding before and after in one dimension; SAME puts the odd element after."""
+    reach = (size - 1) * dilation + 1
+    if not same:
+        return (length + stride - reach) // stride, (0, 0)
+    count = -(-length // stride)
+    total = max(0, (count - 1) * stride + reach - length)
+    return count, (total // 2, total - total // 2)

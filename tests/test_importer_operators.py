@@ -1,0 +1,325 @@
+"""Each operator imports with the attributes that the interpreter would use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qimport.frontend.ops import IMPORTERS
+from qimport.oracle import Oracle, OracleRefused
+from tests.flatbuffer_builder import ModelBuilder
+from tests.importer_models import (
+    POOL,
+    SOFTMAX_OUT,
+    One,
+    T,
+    X,
+    bias,
+    binary,
+    conv,
+    dense,
+    depthwise,
+    integers,
+    unary,
+)
+
+CASES: list[tuple[One, str, dict[str, Any], tuple[int, ...]]] = [
+    (
+        conv(stride_h=2, fused_activation_function="RELU6", out=T((1, 3, 5, 8))),
+        "qnn.conv2d",
+        {
+            "stride": (2, 1),
+            "padding": ((0, 1), (1, 1)),
+            "groups": 1,
+            "activation": "RELU6",
+            "dilation": (1, 1),
+        },
+        (1, 3, 5, 8),
+    ),
+    (
+        conv(padding="VALID", dilation_h_factor=2, out=T((1, 2, 3, 8))),
+        "qnn.conv2d",
+        {"dilation": (2, 1), "padding": ((0, 0), (0, 0))},
+        (1, 2, 3, 8),
+    ),
+    (conv(T((8, 3, 3, 2), data=True)), "qnn.conv2d", {"groups": 2}, (1, 6, 5, 8)),
+    (
+        depthwise(T((1, 3, 1, 8), data=True), stride_h=2, stride_w=2, out=T((1, 3, 3, 8))),
+        "qnn.depthwise_conv2d",
+        {"stride": (2, 2), "padding": ((0, 1), (0, 0)), "constant_weights": True},
+        (1, 3, 3, 8),
+    ),
+    (dense(fused_activation_function="RELU"), "qnn.dense", {"activation": "RELU"}, (2, 3)),
+    (dense(x=T((2, 5, 4)), out=T((10, 3))), "qnn.dense", {}, (10, 3)),
+    (dense(x=T((2, 5, 4)), out=T((2, 5, 3)), keep_num_dims=True), "qnn.dense", {}, (2, 5, 3)),
+    (dense(w=T((3, 4), name="w")), "qnn.dense", {"constant_weights": False}, (2, 3)),
+    (dense(w=T((3, 4), data=True, zero_point=3)), "qnn.dense", {}, (2, 3)),
+    (
+        binary("ADD", fused_activation_function="RELU_N1_TO_1"),
+        "qnn.add",
+        {"activation": "RELU_N1_TO_1"},
+        (1, 6, 5, 4),
+    ),
+    (binary("SUB"), "qnn.sub", {"activation": "NONE"}, (1, 6, 5, 4)),
+    (binary("MUL"), "qnn.mul", {"activation": "NONE"}, (1, 6, 5, 4)),
+    (
+        One("AVERAGE_POOL_2D", [X], T((1, 4, 4, 4)), options=POOL),
+        "qnn.average_pool2d",
+        {"size": (3, 2), "stride": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "NONE"},
+        (1, 4, 4, 4),
+    ),
+    (
+        One("MAX_POOL_2D", [X], T((1, 6, 5, 4)), options={**POOL, "padding": "SAME"}),
+        "qnn.max_pool2d",
+        {"size": (3, 2), "padding": ((1, 1), (0, 1))},
+        (1, 6, 5, 4),
+    ),
+    (
+        One("MEAN", [X, integers(-2, 1, 2)], T((1, 4)), options={"keep_dims": False}),
+        "qnn.mean",
+        {"axes": (1, 2), "keep_dims": False},
+        (1, 4),
+    ),
+    (
+        One("MEAN", [X, integers(3)], T((1, 6, 5, 1)), options={"keep_dims": True}),
+        "qnn.mean",
+        {"axes": (3,), "keep_dims": True},
+        (1, 6, 5, 1),
+    ),
+    (unary("SOFTMAX", SOFTMAX_OUT, beta=0.5), "qnn.softmax", {"beta": 0.5}, (2, 3)),
+    (unary("LOGISTIC", T((2, 3), scale=1 / 256, zero_point=-128)), "qnn.logistic", {}, (2, 3)),
+    (unary("TANH"), "qnn.tanh", {}, (2, 3)),
+    (unary("HARD_SWISH"), "qnn.hard_swish", {}, (2, 3)),
+    (unary("RELU"), "qnn.relu", {}, (2, 3)),
+    (unary("RELU6"), "qnn.relu6", {}, (2, 3)),
+    (unary("RELU_N1_TO_1"), "qnn.relu_n1_to_1", {}, (2, 3)),
+    (unary("RELU_0_TO_1"), "qnn.relu_0_to_1", {}, (2, 3)),
+    (unary("QUANTIZE", x=T((2, 3), "float32")), "qnn.quantize", {}, (2, 3)),
+    (unary("QUANTIZE", T((2, 3), "uint8")), "qnn.requantize", {}, (2, 3)),
+    (unary("DEQUANTIZE", T((2, 3), "float32")), "qnn.dequantize", {}, (2, 3)),
+    (
+        One("CONCATENATION", [T((2, 3)), T((2, 4))], T((2, 7)), options={"axis": -1}),
+        "qnn.concat",
+        {"axis": 1},
+        (2, 7),
+    ),
+    (
+        One(
+            "CONCATENATION",
+            [T((2, 3), "uint8", 0.1), T((1, 3), "uint8")],
+            T((3, 3), "uint8"),
+            options={"axis": 0},
+        ),
+        "qnn.concat",
+        {"axis": 0},
+        (3, 3),
+    ),
+    (
+        One("PAD", [T((2, 3)), T((2, 2), "int64", None, data=[[0, 1], [2, 3]])], T((3, 8))),
+        "qnn.pad",
+        {"before": (0, 2), "after": (1, 3), "value": None},
+        (3, 8),
+    ),
+    (
+        One("PADV2", [T((2,)), T((1, 2), "int32", data=[[1, 0]]), T((1,), data=[-5])], T((3,))),
+        "qnn.pad",
+        {"before": (1,), "after": (0,), "value": -5},
+        (3,),
+    ),
+    (One("RESHAPE", [T((2, 3)), integers(3, -1)], T((3, 2))), "qnn.reshape", {}, (3, 2)),
+    (One("RESHAPE", [T((2, 3))], T((6,)), options={"new_shape": [-1]}), "qnn.reshape", {}, (6,)),
+    (One("RESHAPE", [T((1, 1)), integers()], T(())), "qnn.reshape", {}, ()),
+    (One("RESHAPE", [T((1, 1))], T(()), options={"new_shape": [0]}), "qnn.reshape", {}, ()),
+    (One("SQUEEZE", [T((1, 2, 1))], T((2,))), "qnn.reshape", {}, (2,)),
+    (One("SQUEEZE", [T((1, 2, 1))], T((1, 2)), options={"squeeze_dims": [-1]}), "qnn.reshape", {}, (1, 2)),
+    (One("EXPAND_DIMS", [T((2, 3)), integers(-1)], T((2, 3, 1))), "qnn.reshape", {}, (2, 3, 1)),
+    (
+        One("PACK", [T((2, 3))] * 2, T((2, 2, 3)), options={"axis": 1, "values_count": 2}),
+        "qnn.pack",
+        {"axis": 1},
+        (2, 2, 3),
+    ),
+    (
+        One("STRIDED_SLICE", [T((4, 5)), integers(-1, 0), integers(0, 3), integers(-2, 1)], T((2, 3))),
+        "qnn.strided_slice",
+        {"begin": (3, 0), "stride": (-2, 1), "size": (2, 3)},
+        (2, 3),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "attributes", "shape"), CASES, ids=[f"{c[0].builtin}-{i}" for i, c in enumerate(CASES)]
+)
+def test_an_operator_becomes_one_node(
+    model: One, name: str, attributes: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    imported = model.load()
+    (node,) = imported.graph.nodes
+    assert name == node.op.NAME
+    assert {key: getattr(node.op, key) for key in attributes} == attributes
+    assert imported.outputs[0].type.shape == shape
+    assert imported.graph.outputs[0].type.dtype == model.result.dtype
+    assert node.origin == f"operator 0 ({model.builtin}) {imported.outputs[0].name!r}"
+
+
+def test_every_importer_is_covered_by_a_case() -> None:
+    assert set(IMPORTERS) == {case[0].builtin for case in CASES} | {"SHAPE"}
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "stride", "dilation", "padding", "extent"),
+    [
+        (8, 3, 2, 1, (0, 1), 4),
+        (7, 3, 2, 1, (1, 1), 4),
+        (5, 2, 3, 1, (0, 0), 2),
+        (8, 3, 1, 3, (3, 3), 8),
+        (1, 3, 1, 1, (1, 1), 1),
+    ],
+)
+def test_same_padding_is_made_explicit(
+    length: int, size: int, stride: int, dilation: int, padding: tuple[int, int], extent: int
+) -> None:
+    """The stride counts, the odd element goes behind, and a stride beyond the window needs none."""
+    model = conv(
+        T((8, size, 1, 4), data=True),
+        x=T((1, length, 1, 4)),
+        out=T((1, extent, 1, 8)),
+        stride_h=stride,
+        dilation_h_factor=dilation,
+    )
+    assert model.op().padding == (padding, (0, 0))  # type: ignore[attr-defined]
+
+
+def test_weights_and_bias_keep_their_quantization() -> None:
+    scales = [0.25 * (i + 1) for i in range(8)]
+    w = T((8, 3, 3, 4), scale=scales, zero_point=[0] * 8, axis=0, data=True)
+    (node,) = conv(w, bias(8, [0.125 * (i + 1) for i in range(8)])).load().graph.nodes
+    _, weights, vector = node.inputs
+    assert weights is not None and weights.type.quant.scales == tuple(scales)
+    assert weights.type.quant.axis == 0
+    assert vector is not None and len(vector.type.quant.scales) == 8
+
+
+def test_a_bias_without_scale_stays_without() -> None:
+    (node,) = conv(b=bias(8, None)).load().graph.nodes
+    assert node.inputs[2] is not None and node.inputs[2].type.quantization is None
+
+
+def test_a_bias_of_any_rank_becomes_a_vector() -> None:
+    shaped = T((1, 1, 1, 8), "int32", 0.25, data=np.arange(8))
+    (node,) = conv(b=shaped).load().graph.nodes
+    vector = node.inputs[2]
+    assert vector is not None and vector.type.shape == (8,) and vector.data is not None
+    np.testing.assert_array_equal(vector.data, np.arange(8))
+
+
+def test_one_scale_with_an_axis_is_one_scale() -> None:
+    (node,) = conv(T((8, 3, 3, 4), axis=3, data=True)).load().graph.nodes
+    assert node.inputs[1] is not None and node.inputs[1].type.quant.axis is None
+
+
+def test_uint8_weights_keep_the_axis_that_decides_about_delegation() -> None:
+    x, out = T((1, 6, 5, 4), "uint8"), T((1, 6, 5, 8), "uint8")
+    (node,) = depthwise(T((1, 3, 3, 8), "uint8", axis=3, data=True), x=x, out=out).load().graph.nodes
+    assert node.inputs[1] is not None and node.inputs[1].type.quant.axis == 3
+    assert not node.inputs[1].type.quant.per_channel
+
+
+@pytest.mark.parametrize(("builtin", "expected"), [("ADD", [5, 7]), ("SUB", [-3, -3]), ("MUL", [4, 10])])
+def test_integer_arithmetic_on_constants_is_folded(builtin: str, expected: list[int]) -> None:
+    model = One(builtin, [integers(1, 2), integers(4, 5)], T((2,), "int32"))
+    graph = model.load().graph
+    assert not graph.nodes
+    assert graph.outputs[0].data is not None
+    np.testing.assert_array_equal(graph.outputs[0].data, expected)
+
+
+def slice_constant(data: npt.NDArray[np.int32], index: Sequence[Any]) -> npt.NDArray[Any]:
+    """What STRIDED_SLICE makes of ``data[index]``, written with all its masks."""
+    begin, end, strides = [], [], []
+    masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
+    for bit, part in enumerate(index):
+        numbers = (0, 0, 1)
+        if part is Ellipsis:
+            masks["ellipsis_mask"] |= 1 << bit
+        elif part is None:
+            masks["new_axis_mask"] |= 1 << bit
+        elif isinstance(part, int):
+            masks["shrink_axis_mask"] |= 1 << bit
+            numbers = (part, part + 1, 1)
+        else:
+            masks["begin_mask"] |= (part.start is None) << bit
+            masks["end_mask"] |= (part.stop is None) << bit
+            numbers = (part.start or 0, part.stop or 0, part.step or 1)
+        for values, number in zip((begin, end, strides), numbers, strict=True):
+            values.append(number)
+    expected = data[tuple(index)]
+    operands = [T(data.shape, "int32", data=data), integers(*begin), integers(*end), integers(*strides)]
+    model = One("STRIDED_SLICE", operands, T(expected.shape, "int32"), options=masks)
+    found = model.load().graph.outputs[0].data
+    assert found is not None
+    np.testing.assert_array_equal(found, expected)
+    return found
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (slice(None, None, -1),),
+        (-1,),
+        (..., 0),
+        (slice(1, 3), ..., slice(None, None, 2)),
+        (None, ..., None, 2),
+        (0, 1, 2),
+        (slice(-1, None, -2), slice(-9, 9)),
+        (),
+    ],
+)
+def test_strided_slice_masks_mean_what_numpy_means(index: tuple[Any, ...]) -> None:
+    slice_constant(np.arange(60, dtype=np.int32).reshape(3, 4, 5), index)
+
+
+ENDS = st.none() | st.integers(-6, 6)
+SLICES = st.builds(slice, ENDS, ENDS, st.sampled_from((None, 1, 2, 3, -1, -2)))
+
+
+@given(st.lists(SLICES | st.none() | st.integers(-3, 2), max_size=5), st.integers(0, 9))
+def test_any_strided_slice_equals_numpy(parts: list[Any], ellipsis_at: int) -> None:
+    """Of three dimensions: at most three are selected; an ellipsis may stand anywhere."""
+    while sum(part is not None for part in parts) > 3:
+        parts.remove(next(part for part in parts if part is not None))
+    if ellipsis_at <= len(parts):
+        parts.insert(ellipsis_at, ...)
+    data = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
+    if data[tuple(parts)].size:
+        slice_constant(data, parts)
+
+
+def test_strided_slice_end_may_count_from_begin() -> None:
+    operands = [integers(0, 1, 2, 3, 4), integers(2), integers(2), integers(1)]
+    graph = One("STRIDED_SLICE", operands, T((2,), "int32"), options={"offset": True}).load().graph
+    assert graph.outputs[0].data is not None
+    np.testing.assert_array_equal(graph.outputs[0].data, [2, 3])
+
+
+@pytest.mark.parametrize("builtin", sorted(IMPORTERS))
+def test_the_interpreter_registers_the_same_versions(builtin: str, oracle: Oracle) -> None:
+    """Beyond the last version the interpreter finds no operator; at it, it complains of something else."""
+    versions = IMPORTERS[builtin].versions
+    for version in (versions[-1], versions[-1] + 1):
+        model = ModelBuilder()
+        x = model.tensor((1,), "float32")
+        model.operator(builtin, [x], [model.tensor((1,), "float32")], version)
+        message = ""
+        try:
+            oracle.details(model.build([x], [x]), mode="builtin")
+        except OracleRefused as error:
+            message = str(error)
+        assert ("Didn't find op" in message) == (version not in versions), message
