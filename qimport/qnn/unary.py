@@ -216,7 +216,8 @@ class HardSwish(UnaryOperation):
         super().verify(call)
         before, after = call.input(0).quant.scale, call.output.quant.scale
         ratio = fp.f32(min(before / 128 / after, 2.0))
-        sentence = f"the input scale {before!r} of HARD_SWISH must be under 128 times the output scale {after!r}"
+        limit = f"under 128 times that of the output, {after!r}"
+        sentence = f"the input scale {before!r} of HARD_SWISH must be {limit}"
         require(ratio < 1 and before < 2**20, "C3", sentence)
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
