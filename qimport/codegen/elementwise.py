@@ -1,0 +1,180 @@
+"""Code of the elementwise primitives: one emitter each, on vectors of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qimport import prim
+from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
+from qimport.codegen.lookup import look_up
+from qimport.codegen.requantize import Rescaler
+from qimport.codegen.rounding import divide_away, to_int32
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.target import Target
+from qimport.codegen.vector import clamp_signed, like, pairwise, retyped, splat, vector_type
+from qimport.errors import CompilerBug
+from qimport.ir.graph import Graph, Node, Operation, Value
+from qimport.ir.types import INTEGER_RANGE
+
+
+def preferred_lanes(graph: Graph, target: Target) -> int:
+    """Elements per vector step: full registers of bytes where nothing is wider, otherwise of 32-bit lanes."""
+    values = {value for node in graph.nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    bytes_only = all(value.type.itemsize == 1 for value in values)
+    return target.vector_bytes if bytes_only else target.vector_bytes // 4
+
+
+@dataclass
+class Emission:
+    """What every emitter gets: the function, known values, and which elements are computed."""
+
+    fn: KernelFunction
+    values: dict[Value, Any]
+    channel: Index
+    lanes: int
+    layout: TableLayout
+
+    def operand(self, node: Node, position: int) -> Any:
+        """An operand's lanes; scalar and per-channel constants are loaded from the tables on first use."""
+        value = node.inputs[position]
+        if value is None:
+            raise CompilerBug(f"{node.op.NAME}: operand {position} is missing")
+        if value not in self.values:
+            self.values[value] = self._constant(value)
+        return self.values[value]
+
+    def _constant(self, value: Value) -> Any:
+        if not value.is_constant:
+            raise CompilerBug(f"operand %{value.name} of an elementwise node was not loaded")
+        section = self.layout.section(value)
+        base, element = self.fn.at(self.fn.tables, section.offset), ELEMENTS[section.dtype]
+        align = itemsize(section.dtype)
+        if section.count == 1:
+            return splat(self.fn, self.fn.load(base, element, align), self.lanes)
+        if section.count != value.type.shape[-1]:
+            raise CompilerBug(f"constant %{value.name} is neither uniform nor per channel")
+        place = self.fn.element(base, self.channel, section.dtype)
+        return self.fn.load(place, vector_type(element, self.lanes), align)
+
+
+Emitter = Callable[[Emission, Node, Any], Any]
+
+
+def emit_nodes(
+    fn: KernelFunction,
+    nodes: Sequence[Node],
+    values: dict[Value, Any],
+    channel: Index,
+    lanes: int,
+    layout: TableLayout,
+) -> None:
+    """Compute elementwise ``nodes`` on ``lanes`` consecutive elements of a row.
+
+    ``values`` holds the lanes of every tensor operand (a scalar for one lane) and receives every result.
+    Scalar and per-channel constants come from the tables at ``channel``, the last index of the first lane; it
+    must be even for more than one lane. Lanes past the last channel, up to a multiple of 64, may be computed.
+    """
+    emission = Emission(fn, values, channel, lanes, layout)
+    for node in nodes:
+        if node.outputs[0] not in values:
+            values[node.outputs[0]] = EMITTERS[type(node.op)](emission, node, node.op)
+
+
+def _binary(at: Emission, node: Node, op: prim.Binary) -> Any:
+    a, b = at.operand(node, 0), at.operand(node, 1)
+    if node.outputs[0].type.dtype == "int32":
+        return _INTEGER[op.kind](at.fn, a, b)
+    return _FLOAT[op.kind](at.fn, a, b)
+
+
+def _float_choice(better: str) -> Callable[[KernelFunction, Any, Any], Any]:
+    """maximum or minimum; a NaN operand is the result."""
+
+    def choose(fn: KernelFunction, a: Any, b: Any) -> Any:
+        first = fn.b.or_(fn.b.fcmp_ordered(better, a, b), fn.b.fcmp_unordered("uno", a, a))
+        return fn.b.select(first, a, b)
+
+    return choose
+
+
+_INTEGER: dict[str, Callable[[KernelFunction, Any, Any], Any]] = {
+    "add": lambda fn, a, b: fn.b.add(a, b),
+    "sub": lambda fn, a, b: fn.b.sub(a, b),
+    "mul": lambda fn, a, b: fn.b.mul(a, b),
+    "max": lambda fn, a, b: pairwise(fn, "smax", a, b),
+    "min": lambda fn, a, b: pairwise(fn, "smin", a, b),
+    "shift_left": lambda fn, a, b: fn.b.shl(a, b),
+    "shift_right": lambda fn, a, b: fn.b.ashr(a, b),
+}
+_FLOAT: dict[str, Callable[[KernelFunction, Any, Any], Any]] = {
+    "add": lambda fn, a, b: fn.b.fadd(a, b),
+    "sub": lambda fn, a, b: fn.b.fsub(a, b),
+    "mul": lambda fn, a, b: fn.b.fmul(a, b),
+    "div": lambda fn, a, b: fn.b.fdiv(a, b),
+    "max": _float_choice(">="),
+    "min": _float_choice("<="),
+}
+
+
+def _cast(at: Emission, node: Node, op: prim.Cast) -> Any:
+    x = at.operand(node, 0)
+    source, target = (value.type.dtype for value in (node.inputs[0], node.outputs[0]) if value is not None)
+    type_ = retyped(x, ELEMENTS[target])
+    if target.startswith("float"):
+        return at.fn.b.fpext(x, type_) if source.startswith("float") else at.fn.b.sitofp(x, type_)
+    return at.fn.b.zext(x, type_) if source.startswith("u") else at.fn.b.sext(x, type_)
+
+
+def _rescale(at: Emission, node: Node, op: prim.Rescale) -> Any:
+    result = Rescaler(at.fn, node, at.layout, at.channel, at.lanes).emit(at.operand(node, 0))
+    clamp = at.layout.clamps.get(node)
+    if clamp is not None:
+        at.values[clamp.outputs[0]] = _narrowed(at, clamp, result)
+    return result
+
+
+def _clamp(at: Emission, node: Node, op: prim.Clamp) -> Any:
+    """The bounds move by the zero point instead of the operand, which could overflow."""
+    lowest, highest = INTEGER_RANGE["int32"]
+    low, high = op.low - op.zero_point, op.high - op.zero_point
+    if not (lowest <= op.zero_point <= highest and low <= highest and high >= lowest):
+        raise CompilerBug(f"{op} moves every int32 out of its bounds")
+    bounded = clamp_signed(at.fn, at.operand(node, 0), max(low, lowest), min(high, highest))
+    return _narrowed(at, node, at.fn.b.add(bounded, like(bounded, op.zero_point)))
+
+
+def _narrowed(at: Emission, node: Node, value: Any) -> Any:
+    """int32 lanes as the element type of the node's result."""
+    element = ELEMENTS[node.outputs[0].type.dtype]
+    return value if element.width == 32 else at.fn.b.trunc(value, retyped(value, element))
+
+
+def _lut(at: Emission, node: Node, op: prim.Lut) -> Any:
+    table = node.inputs[1]
+    assert table is not None
+    section = at.layout.section(table)
+    place = at.fn.at(at.fn.tables, section.offset)
+    return look_up(at.fn, place, at.operand(node, 0), at.lanes, ELEMENTS[section.dtype])
+
+
+def _div_round(at: Emission, node: Node, op: prim.DivRound) -> Any:
+    element = F32 if at.layout.facts[node] else F64
+    return divide_away(at.fn, at.operand(node, 0), at.operand(node, 1), element)
+
+
+def _to_int(at: Emission, node: Node, op: prim.ToInt) -> Any:
+    return to_int32(at.fn, at.operand(node, 0), op.rounding, op.saturate)
+
+
+EMITTERS: dict[type[Operation], Emitter] = {
+    prim.Binary: _binary,
+    prim.Cast: _cast,
+    prim.Clamp: _clamp,
+    prim.DivRound: _div_round,
+    prim.Lut: _lut,
+    prim.Rescale: _rescale,
+    prim.ToInt: _to_int,
+}
+"""How each elementwise primitive becomes code."""

@@ -1,0 +1,159 @@
+"""Factors of ``prim.rescale`` as tables, in the form the target's instructions want.
+
+A fixed-point factor is a multiplier m (0 <= m < 2^31), a left shift and a right shift s. For s > 0 both
+double roundings are one shift of one 64-bit number (n is 2^31 for ``double_away`` and negative x, else 0):
+
+    double rounding of x * m / 2^(31 + s) = (x * m + 2^30 + 2^(30 + s) - n) >> (31 + s)
+
+and for s = 0 it is (x * m + 2^30) >> 31. Adding 2^62 makes the sum non-negative, so that a logical shift will
+do (SSE2 and AVX2 have no 64-bit arithmetic one); it comes out as 2^(31 - s), which is subtracted afterwards,
+together with the zero point of a following clamp.
+
+NEON needs none of this: SQRDMULH and SRSHL are the two roundings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport import prim
+from qimport.codegen.target import Target
+from qimport.errors import CompilerBug
+from qimport.ir.graph import Array, Graph, Node
+
+Ints = npt.NDArray[np.int64]
+
+FLOAT_ROUNDING_LIMIT = 2**22
+"""Floats up to this magnitude are rounded to integers by adding 1.5 * 2^23."""
+
+
+@dataclass(frozen=True)
+class FixedPointFacts:
+    """What code may know about the factors of a fixed-point rescale.
+
+    ``left``: some left shift is not zero. ``right``: every right shift is positive.
+    ``negative``: for how many channels negative operands need the correction of ``double_away``.
+    """
+
+    left: bool
+    right: bool
+    negative: Literal["none", "some", "all"]
+
+
+@dataclass(frozen=True)
+class FixedPointFactors:
+    """Per channel (or one): multiplier, left shift, right shift, and whether negatives are corrected."""
+
+    multiplier: Ints
+    left: Ints
+    right: Ints
+    negative: npt.NDArray[np.bool_]
+
+    @staticmethod
+    def of(node: Node) -> FixedPointFactors:
+        """From the constants of a fixed-point ``prim.rescale``."""
+        op = node.op
+        assert isinstance(op, prim.Rescale)
+        multiplier, exponent = (_content(node, position) for position in (1, 2))
+        shape = np.broadcast_shapes(multiplier.shape, exponent.shape)
+        away = np.full(shape, op.rounding == "double_away")
+        if op.leftover is not None and op.leftover != op.rounding:
+            away = np.resize(away, node.outputs[0].type.shape[-1:])
+            away[op.leftover_from :] = op.leftover == "double_away"
+        multiplier, exponent = (
+            np.broadcast_to(array.astype(np.int64), away.shape) for array in (multiplier, exponent)
+        )
+        if np.any(multiplier < 0) or np.any(exponent < -31) or np.any(exponent > 31):
+            raise CompilerBug(f"{op.NAME} with a multiplier below zero or an exponent outside -31..31")
+        right = np.maximum(-exponent, np.where(multiplier == 0, 1, 0))  # zero stays zero for any shift
+        return FixedPointFactors(multiplier, np.maximum(exponent, 0), right, away & (right > 0))
+
+    @property
+    def facts(self) -> FixedPointFacts:
+        """What code may depend on."""
+        negative = ("all" if self.negative.all() else "some") if self.negative.any() else "none"
+        return FixedPointFacts(bool(self.left.any()), bool(self.right.all()), negative)  # type: ignore[arg-type]
+
+
+def _content(node: Node, position: int) -> npt.NDArray[Any]:
+    value = node.inputs[position]
+    if value is None or value.data is None:
+        raise CompilerBug(f"{node.op.NAME}: factor {position} is not a constant")
+    return value.data
+
+
+def clamps_of_rescales(graph: Graph) -> dict[Node, Node]:
+    """The ``prim.clamp`` that alone reads a rescale's result, where its zero point cannot overflow an int32.
+
+    Fixed-point results with positive right shifts lie within 2^30 + 1; float ones are clamped unrounded.
+    """
+    users = graph.users()
+    found = {}
+    for node in graph.nodes:
+        readers = users.get(node.outputs[0], [])
+        if not isinstance(node.op, prim.Rescale) or node.outputs[0] in graph.outputs or len(readers) != 1:
+            continue
+        clamp = readers[0].op
+        if isinstance(clamp, prim.Clamp) and _foldable(node, clamp):
+            found[node] = readers[0]
+    return found
+
+
+def _foldable(node: Node, clamp: prim.Clamp) -> bool:
+    assert isinstance(node.op, prim.Rescale)
+    if node.op.fixed_point:
+        return abs(clamp.zero_point) < 2**29 and FixedPointFactors.of(node).facts.right
+    bounds = (clamp.low - clamp.zero_point, clamp.high - clamp.zero_point)
+    return node.op.rounding == "float32_even" and max(map(abs, bounds)) <= FLOAT_ROUNDING_LIMIT
+
+
+def has_neon_rounding(target: Target) -> bool:
+    """Whether SQRDMULH and SRSHL do the roundings."""
+    return target.has("neon")
+
+
+def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[str, Array]]:
+    """Role and content of each table of a rescale; arrays have one element or one per channel.
+
+    64-bit tables come as two planes, for even and for odd channels: the halves of a 64-bit lane.
+    """
+    op = node.op
+    assert isinstance(op, prim.Rescale)
+    if not op.fixed_point:
+        yield "scale", _content(node, 1)
+        return
+    of = FixedPointFactors.of(node)
+    yield "multiplier", of.multiplier.astype(np.int32)
+    if of.facts.left:
+        yield "left", of.left.astype(np.int32)
+    if has_neon_rounding(target):
+        yield "right", (-of.right).astype(np.int32)
+        if of.facts.negative == "some":
+            yield "negative", np.where(of.negative, -1, 0).astype(np.int32)
+        return
+    zero_point = clamp.op.zero_point if clamp is not None and isinstance(clamp.op, prim.Clamp) else 0
+    yield "offset", (zero_point - (1 << (31 - of.right))).astype(np.int32)
+    yield from _planes("addend", (1 << 62) + (1 << 30) + np.where(of.right > 0, 1 << (30 + of.right), 0))
+    even, odd = _split(31 + of.right)
+    yield "shift.even", even
+    yield "shift.odd", odd - 32 if of.facts.right else odd
+    if of.facts.negative == "some":
+        yield from _planes("negative", np.where(of.negative, 1 << 31, 0))
+
+
+def _split(table: Ints) -> tuple[Ints, Ints]:
+    if table.size == 1:
+        return table, table
+    padded = np.resize(table, table.size + table.size % 2)
+    return padded[0::2], padded[1::2]
+
+
+def _planes(role: str, table: Ints) -> Iterator[tuple[str, Array]]:
+    even, odd = _split(table)
+    yield f"{role}.even", even
+    yield f"{role}.odd", odd

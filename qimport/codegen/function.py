@@ -1,0 +1,200 @@
+"""A thin wrapper over llvmlite's builder: one kernel function, counted loops, unaligned loads and stores.
+
+No alignment is assumed for operands and the result, and no byte outside a tensor is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from qimport.codegen.target import Target
+from qimport.ir.types import DTYPES
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+F32, F64 = ir.FloatType(), ir.DoubleType()
+PTR = ir.PointerType()
+
+ELEMENTS: dict[str, Any] = {
+    "bool": I8,
+    "int8": I8,
+    "uint8": I8,
+    "int16": I16,
+    "int32": I32,
+    "uint32": I32,
+    "int64": I64,
+    "float16": ir.HalfType(),
+    "float32": F32,
+    "float64": F64,
+}
+"""LLVM type of every element type; signedness lives in the instructions."""
+
+Index = Any
+"""A Python int or an i64 :class:`llvmlite.ir.Value`."""
+
+Carried = Sequence[Any]
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of one element."""
+    return int(DTYPES[dtype][0][1:]) // 8 or 1
+
+
+def index(value: Index) -> Any:
+    """An i64 value from an i64 value or a Python int."""
+    return ir.Constant(I64, value) if isinstance(value, int) else value
+
+
+class KernelFunction:
+    """``void name(ptr operand..., ptr tables, ptr result)`` under construction.
+
+    ``operands``, ``tables`` and ``result`` are the arguments, ``b`` the llvmlite builder at the current end.
+    With ``in_place`` the result may be the memory of an operand.
+    """
+
+    def __init__(self, module: Any, name: str, operands: int, target: Target, in_place: bool = False) -> None:
+        signature = ir.FunctionType(ir.VoidType(), [PTR] * (operands + 2))
+        self.target = target
+        self.module = module
+        self.function = ir.Function(module, signature, name)
+        self.function.attributes.add("nounwind")
+        *self.operands, self.tables, self.result = self.function.args
+        for argument in self.function.args:
+            argument.add_attribute("captures(none)")
+        for argument in (self.tables,) if in_place else self.function.args:
+            argument.add_attribute("noalias")
+        self.tables.attributes.align = 64
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+
+    def finish(self) -> Any:
+        """Return from the function and hand it out."""
+        self.b.ret_void()
+        return self.function
+
+    # Index arithmetic folds Python ints, so that static shapes give static code.
+
+    def add(self, a: Index, b: Index) -> Index:
+        """a + b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int) and a == 0:
+            return b
+        if isinstance(b, int) and b == 0:
+            return a
+        return self.b.add(index(a), index(b))
+
+    def mul(self, a: Index, factor: int) -> Index:
+        """a * factor."""
+        if isinstance(a, int):
+            return a * factor
+        if factor in (0, 1):
+            return a if factor else 0
+        return self.b.mul(a, index(factor))
+
+    def at(self, pointer: Any, offset: Index) -> Any:
+        """The address ``offset`` bytes after ``pointer``."""
+        if isinstance(offset, int) and offset == 0:
+            return pointer
+        return self.b.gep(pointer, [index(offset)], inbounds=True, source_etype=I8)
+
+    def element(self, pointer: Any, position: Index, dtype: str) -> Any:
+        """The address of element ``position`` of a tensor of ``dtype``."""
+        return self.at(pointer, self.mul(position, itemsize(dtype)))
+
+    def load(self, pointer: Any, type_: Any, align: int = 1) -> Any:
+        """A load of any type."""
+        return self.b.load(pointer, align=align, typ=type_)
+
+    def store(self, value: Any, pointer: Any, align: int = 1) -> None:
+        """A store of any type."""
+        self.b.store(value, pointer, align=align)
+
+    def intrinsic(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+        """Call the LLVM intrinsic of this full name, declaring it on first use."""
+        declared = self.module.globals.get(name)
+        if declared is None:
+            signature = ir.FunctionType(result, [argument.type for argument in arguments])
+            declared = ir.Function(self.module, signature, name)
+        return self.b.call(declared, arguments)
+
+    def copy(self, destination: Any, source: Any, length: int) -> None:
+        """``length`` bytes from one tensor to another."""
+        arguments = [destination, source, index(length), ir.Constant(I1, 0)]
+        self.intrinsic("llvm.memcpy.p0.p0.i64", ir.VoidType(), arguments)
+
+    def fill(self, destination: Any, byte: int, length: int) -> None:
+        """``length`` equal bytes."""
+        arguments = [destination, ir.Constant(I8, byte), index(length), ir.Constant(I1, 0)]
+        self.intrinsic("llvm.memset.p0.i64", ir.VoidType(), arguments)
+
+    def loop(
+        self,
+        start: Index,
+        stop: Index,
+        step: int,
+        body: Callable[..., Carried | None],
+        carried: Carried = (),
+    ) -> Carried:
+        """``for i in range(start, stop, step): carried = body(i, *carried)``; gives the last ``carried``.
+
+        Empty and one-step ranges of Python ints cost no branch. Bounds that are values must hold at least one
+        step: window spans do, and a test in front of every pixel would cost more than the loop.
+        """
+        if isinstance(start, int) and isinstance(stop, int):
+            count = len(range(start, stop, step))
+            if count == 0:
+                return carried
+            if count == 1:
+                return body(start, *carried) or ()
+        before = self.b.block
+        block = self.function.append_basic_block("loop")
+        self.b.branch(block)
+        self.b.position_at_end(block)
+        counter = self.b.phi(I64)
+        counter.add_incoming(index(start), before)
+        phis = [self.b.phi(value.type) for value in carried]
+        for phi, value in zip(phis, carried, strict=True):
+            phi.add_incoming(value, before)
+        results = body(counter, *phis) or ()
+        following = self.b.add(counter, index(step))
+        counter.add_incoming(following, self.b.block)
+        for phi, value in zip(phis, results, strict=True):
+            phi.add_incoming(value, self.b.block)
+        after = self.function.append_basic_block("after")
+        self.b.cbranch(self.b.icmp_signed("<", following, index(stop)), block, after)
+        self.b.position_at_end(after)
+        return results
+
+    def blocks(self, count: int, lanes: int, overlap: bool, body: Callable[[Index, int], None]) -> None:
+        """Cover ``range(count)`` with ``body(start, width)``, widths being powers of two up to ``lanes``.
+
+        With ``overlap`` a last block of full width overlaps its predecessor, so ``body`` must be idempotent
+        and starts may be odd. Without, blocks are disjoint: the rest goes in ever smaller ones, and every
+        block starts at a multiple of its own width.
+        """
+        if overlap:
+            self._overlapping_blocks(count, lanes, body)
+            return
+        whole = count - count % lanes
+        self.loop(0, whole, lanes, lambda start: body(start, lanes))
+        while whole < count:
+            width = 1 << ((count - whole).bit_length() - 1)
+            body(whole, width)
+            whole += width
+
+    def _overlapping_blocks(self, count: int, lanes: int, body: Callable[[Index, int], None]) -> None:
+        if count == 0:
+            return
+        width = min(lanes, 1 << (count.bit_length() - 1))
+        last = count - width
+
+        def step(start: Index) -> None:
+            if isinstance(start, int):
+                start = min(start, last)
+            elif count % width:
+                start = self.intrinsic("llvm.smin.i64", I64, [start, index(last)])
+            body(start, width)
+
+        self.loop(0, count, width, step)

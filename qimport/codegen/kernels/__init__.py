@@ -1,0 +1,25 @@
+"""Kernel skeletons: each owns the loops of one kind of root and applies the elementwise nodes after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qimport import prim
+from qimport.codegen.elementwise import EMITTERS
+from qimport.codegen.kernels import elementwise, movement, reduce, softmax, window
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.target import Target
+from qimport.ir.graph import Operation
+from qimport.lower.kernel import Kernel
+
+Skeleton = Callable[[Any, str, Kernel, Target, TableLayout], Any]
+
+SKELETONS: dict[type[Operation], Skeleton] = {
+    **dict.fromkeys(EMITTERS, elementwise.emit),
+    **dict.fromkeys(movement.MOVES, movement.emit),
+    prim.Reduce: reduce.emit,
+    prim.Softmax: softmax.emit,
+    prim.Window: window.emit,
+}
+"""What adds ``void name(ptr operand..., ptr tables, ptr result)`` to a module, by the kernel's root."""

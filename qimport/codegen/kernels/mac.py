@@ -1,0 +1,199 @@
+"""What all kernels of ``prim.mac`` share: geometry, packed weights, and the elementwise nodes on finished tiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qimport import prim
+from qimport.codegen.elementwise import emit_nodes
+from qimport.codegen.function import I32, Index, KernelFunction
+from qimport.codegen.kernels import access
+from qimport.codegen.tables import ALIGNMENT, TableLayout
+from qimport.codegen.target import Target
+from qimport.codegen.vector import vector_type
+from qimport.errors import CompilerBug
+from qimport.fixedpoint import wrap32
+from qimport.ir.graph import Array, Value
+from qimport.lower.kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A multiply-accumulate as rows of output pixels that each read ``runs`` of contiguous input bytes.
+
+    ``rows`` x ``width`` output pixels of ``outputs`` channels; a pixel reads ``run_rows`` x ``run_columns`` runs
+    of ``run_bytes``, spaced ``run_row_step`` and ``run_column_step`` bytes. Neighbouring pixels are
+    ``pixel_step`` input bytes apart, rows of pixels ``row_step``, images ``image_step``. A pointwise layer is
+    one long row.
+    """
+
+    images: int
+    rows: int
+    width: int
+    image_step: int
+    row_step: int
+    pixel_step: int
+    run_rows: int
+    run_columns: int
+    run_bytes: int
+    run_row_step: int
+    run_column_step: int
+    outputs: int
+
+    @property
+    def runs(self) -> int:
+        """Runs per pixel."""
+        return self.run_rows * self.run_columns
+
+
+def root_of(kernel: Kernel) -> tuple[prim.Mac, Value, Value, Value]:
+    """The operation and its three operands."""
+    op, (x, w, bias) = kernel.root.op, kernel.root.inputs
+    if not isinstance(op, prim.Mac) or x is None or w is None or bias is None:
+        raise CompilerBug(f"{kernel.root.op.NAME} is no complete prim.mac")
+    if op.padding != ((0, 0), (0, 0)):
+        raise CompilerBug("prim.mac with padding reached code generation; padding must be explicit")
+    return op, x, w, bias
+
+
+def geometry(kernel: Kernel) -> Geometry:
+    """The geometry of a kernel; grouped weights count as dense ones with zeros between."""
+    op, x, w, _ = root_of(kernel)
+    batch, height, width, channels = x.type.shape
+    outputs, kh, kw, _ = w.type.shape
+    _, oh, ow, _ = kernel.root.outputs[0].type.shape
+    pixel, line = op.stride[1] * channels, width * channels
+    merged = op.dilation[1] == 1 or kw == 1
+    columns, run = (1, kw * channels) if merged else (kw, channels)
+    steps = (op.dilation[0] * line, op.dilation[1] * channels)
+    if (kh, kw) == (1, 1) and op.stride == (1, 1):
+        return Geometry(1, 1, batch * oh * ow, 0, 0, pixel, 1, 1, run, 0, 0, outputs)
+    return Geometry(
+        batch, oh, ow, height * line, op.stride[0] * line, pixel, kh, columns, run, *steps, outputs
+    )
+
+
+def constant_weights(kernel: Kernel) -> bool:
+    """Whether weights and bias are known, so that they can be packed."""
+    _, _, w, bias = root_of(kernel)
+    return w.is_constant and bias.is_constant
+
+
+def is_depthwise(kernel: Kernel) -> bool:
+    """Whether every output channel reads one input channel of several."""
+    op, x, w, _ = root_of(kernel)
+    return op.groups > 1 and w.type.shape[3] == 1
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Weights as a matrix int64[outputs, runs, run_bytes] in the domain of an instruction, and what they owe.
+
+    ``bias`` int32[outputs] includes every correction but ``- zero * sum of activations``.
+    ``flip`` is the byte that turns stored activations into the instruction's domain by exclusive or.
+    """
+
+    weights: Array
+    bias: Array
+    zero: int
+    flip: int
+
+
+def matrix(kernel: Kernel, unsigned: bool, subtract_zero: bool) -> Matrix:
+    """Weights for activations taken as 0..255 (``unsigned``) or -128..127.
+
+    acc = sum (x - zx)(w - zw) = sum x w - zw sum x - zx sum w + K zx zw. With ``subtract_zero`` the stored
+    weights are w - zw and need int16; otherwise they are brought into int8 and may keep a zero point.
+    """
+    op, x, w, bias = root_of(kernel)
+    assert w.data is not None and bias.data is not None
+    geo = geometry(kernel)
+    weights = _ungrouped(w.data.astype(np.int64), op.groups, op.weight_zero)
+    zero = op.weight_zero
+    if subtract_zero:
+        weights, zero = weights - zero, 0
+    elif w.type.dtype == "uint8":
+        weights, zero = weights - 128, zero - 128
+    signed = x.type.dtype == "int8"
+    shift = (128 if signed else 0) if unsigned else (0 if signed else -128)
+    input_zero = op.input_zero + shift
+    weights = weights.reshape(geo.outputs, geo.runs, geo.run_bytes)
+    count = geo.runs * geo.run_bytes
+    owed = bias.data.astype(np.int64) - input_zero * weights.sum((1, 2)) + count * input_zero * zero
+    return Matrix(weights, wrap32(owed).astype(np.int32), zero, 0x80 if shift else 0)
+
+
+def needs_activation_sums(kernel: Kernel) -> bool:
+    """Whether int8 weights keep a zero point: then every pixel's activations have to be summed."""
+    op, _, w, _ = root_of(kernel)
+    return op.weight_zero != (128 if w.type.dtype == "uint8" else 0)
+
+
+def _ungrouped(w: Array, groups: int, zero: int) -> Array:
+    """Grouped OHWI weights as dense ones; taps of other groups hold the weight zero point."""
+    if groups == 1:
+        return w
+    outputs, kh, kw, depth = w.shape
+    dense = np.full((outputs, kh, kw, depth * groups), zero, w.dtype)
+    per_group = outputs // groups
+    for group in range(groups):
+        mine = slice(group * per_group, (group + 1) * per_group)
+        dense[mine, :, :, group * depth : (group + 1) * depth] = w[mine]
+    return dense
+
+
+def balanced(extent: int, most: int) -> int:
+    """The smallest block that covers ``extent`` in as few blocks as blocks of ``most`` would."""
+    return math.ceil(extent / math.ceil(extent / most))
+
+
+def align(size: int) -> int:
+    """``size`` rounded up to the alignment of table sections."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def tile_memory(fn: KernelFunction, elements: int) -> Any:
+    """Stack memory for the int32 results of one tile."""
+    memory = fn.b.alloca(I32, elements)
+    memory.align = ALIGNMENT
+    return memory
+
+
+class Finisher:
+    """Applies a kernel's elementwise nodes to a tile of int32 sums and stores the result."""
+
+    def __init__(self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout) -> None:
+        self.fn = fn
+        self.kernel = kernel
+        self.layout = layout
+        self.lanes = target.vector_bytes // 4
+        self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
+        self.strides = access.result_strides(kernel)
+
+    def finish(self, tile: Any, tile_stride: int, pixel: Index, pixels: int, channel: Index, count: int) -> None:
+        """``pixels`` x ``count`` sums at ``tile`` (rows ``tile_stride`` elements apart) become results.
+
+        ``pixel`` is the flat output pixel of the first row, ``channel`` the first channel, a multiple of 4.
+        """
+
+        def block(start: Index, lanes: int) -> None:
+            def row(number: Index) -> None:
+                place = self.fn.add(self.fn.mul(number, tile_stride), start)
+                sums = self.fn.load(self.fn.element(tile, place, "int32"), vector_type(I32, lanes), 4)
+                self._store(sums, self.fn.add(pixel, number), self.fn.add(channel, start), lanes)
+
+            self.fn.loop(0, pixels, 1, row)
+
+        self.fn.blocks(count, self.lanes, False, block)
+
+    def _store(self, sums: Any, pixel: Index, channel: Index, lanes: int) -> None:
+        position: list[Index] = [0, 0, pixel, channel]
+        values: dict[Value, Any] = {s.value: s.load(self.fn, position, lanes) for s in self.sources}
+        values[self.kernel.root.outputs[0]] = sums
+        emit_nodes(self.fn, self.kernel.epilogue, values, channel, lanes, self.layout)
+        place = access.offset(self.fn, position, self.strides)
+        access.store(self.fn, self.kernel, values[self.kernel.result], place)

@@ -1,0 +1,238 @@
+"""``prim.mac`` on register tiles: a few pixels by a few vectors of output channels, any dot-product step.
+
+Weights are packed per block of output channels as [run][group of 4 bytes][lane][4]; activations are read in
+place, four bytes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from qimport.codegen.function import ELEMENTS, I8, I32, Index, KernelFunction
+from qimport.codegen.isa.dot import GROUP, DotProduct
+from qimport.codegen.kernels import access, mac
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.target import Target
+from qimport.codegen.vector import constant, vector_type
+from qimport.ir.types import DTYPES
+from qimport.lower.kernel import Kernel
+
+MOST_PIXELS = 12
+MOST_VECTORS = 4
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How outputs are cut: ``vectors`` per channel block (the last may have fewer), ``pixels`` per tile."""
+
+    dot: DotProduct
+    geometry: mac.Geometry
+    vectors: int
+    pixels: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of four bytes per run, the last one possibly incomplete."""
+        return -(-self.geometry.run_bytes // GROUP)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Weight bytes of one vector of lanes in one group."""
+        return self.dot.lanes * GROUP * int(np.dtype(DTYPES[self.dot.weight_dtype][1]).itemsize)
+
+    @property
+    def channel_vectors(self) -> int:
+        """Vectors that hold all output channels."""
+        return -(-self.geometry.outputs // self.dot.lanes)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed weights."""
+        return mac.align(self.channel_vectors * self.geometry.runs * self.groups * self.vector_bytes)
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of weights and bias."""
+        return self.weight_bytes + mac.align(self.channel_vectors * self.dot.lanes * 4)
+
+
+def tiling(kernel: Kernel, dot: DotProduct) -> Tiling:
+    """The tile that keeps most accumulators in registers without a ragged last block."""
+    geo = mac.geometry(kernel)
+    vectors = mac.balanced(-(-geo.outputs // dot.lanes), min(MOST_VECTORS, dot.registers // 3))
+    most = max(1, min(MOST_PIXELS, (dot.registers - vectors - 1) // (vectors + mac.needs_activation_sums(kernel))))
+    return Tiling(dot, geo, vectors, mac.balanced(geo.width, most))
+
+
+def pack(kernel: Kernel, dot: DotProduct) -> bytes:
+    """Weights in the order they are read, then the corrected bias."""
+    tiles = tiling(kernel, dot)
+    wide = dot.weight_dtype == "int16"
+    matrix = mac.matrix(kernel, dot.unsigned, subtract_zero=wide)
+    outputs, runs, run = matrix.weights.shape
+    lanes = tiles.channel_vectors * dot.lanes
+    padded = np.zeros((lanes, runs, tiles.groups * GROUP), DTYPES[dot.weight_dtype][1])
+    padded[:outputs, :, :run] = matrix.weights
+    steps = padded.reshape(tiles.channel_vectors, dot.lanes, runs * tiles.groups, GROUP)
+    if dot.name == "neon":
+        order = (2, 0, 3, 1)  # lane by lane for each of the four products
+        blocks = [steps[v : v + tiles.vectors].transpose(order) for v in _block_starts(tiles)]
+    elif wide:  # the first two products of every lane, then the last two
+        pairs = steps.reshape(*steps.shape[:3], 2, 2)
+        blocks = [pairs[v : v + tiles.vectors].transpose(2, 0, 3, 1, 4) for v in _block_starts(tiles)]
+    else:
+        blocks = [steps[v : v + tiles.vectors].transpose(2, 0, 1, 3) for v in _block_starts(tiles)]
+    weights = b"".join(np.ascontiguousarray(block).tobytes() for block in blocks)
+    bias = np.zeros(lanes, np.int32)
+    bias[:outputs] = matrix.bias
+    return weights.ljust(tiles.weight_bytes, b"\0") + bias.tobytes().ljust(mac.align(bias.nbytes), b"\0")
+
+
+def _block_starts(tiles: Tiling) -> range:
+    return range(0, tiles.channel_vectors, tiles.vectors)
+
+
+def emit(
+    module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout, dot: DotProduct
+) -> Any:
+    """Channel blocks outside, pixels inside: a block's weights stay in cache."""
+    fn = access.start(module, name, kernel, target)
+    kernel_tile = _TileKernel(fn, kernel, target, layout, tiling(kernel, dot))
+    kernel_tile.run()
+    return fn.finish()
+
+
+class _TileKernel:
+    """One function being written."""
+
+    def __init__(
+        self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout, tiles: Tiling
+    ) -> None:
+        _, x, w, _ = mac.root_of(kernel)
+        self.fn, self.tiles, self.dot, self.geo = fn, tiles, tiles.dot, tiles.geometry
+        self.x = access.pointer_to(fn, kernel, layout, x)
+        wide = self.dot.weight_dtype == "int16"
+        self.sums = not wide and mac.needs_activation_sums(kernel)
+        op = mac.root_of(kernel)[0]
+        self.weight_zero = op.weight_zero - (128 if w.type.dtype == "uint8" else 0)
+        self.flip = 0x80 if (x.type.dtype == "int8") == self.dot.unsigned else 0
+        self.tile = mac.tile_memory(fn, tiles.pixels * tiles.vectors * self.dot.lanes)
+        self.finisher = mac.Finisher(fn, kernel, target, layout)
+
+    def run(self) -> None:
+        """All blocks of output channels."""
+        lanes, vectors = self.dot.lanes, self.tiles.vectors
+        whole = self.geo.outputs // (lanes * vectors)
+        self.fn.loop(0, whole, 1, lambda block: self._channels(block, vectors, vectors * lanes))
+        rest = self.geo.outputs - whole * lanes * vectors
+        if rest:
+            self._channels(whole, -(-rest // lanes), rest)
+
+    def _channels(self, block: Index, vectors: int, count: int) -> None:
+        """Every pixel for one block of ``count`` channels in ``vectors`` vectors."""
+        full = self.tiles.vectors
+        steps = self.geo.runs * self.tiles.groups
+        weights = self.fn.at(self.fn.tables, self.fn.mul(block, full * steps * self.tiles.vector_bytes))
+        channel = self.fn.mul(block, full * self.dot.lanes)
+
+        def row(image: Index, line: Index) -> None:
+            start = self.fn.add(self.fn.mul(image, self.geo.image_step), self.fn.mul(line, self.geo.row_step))
+            first = self.fn.mul(self.fn.add(self.fn.mul(image, self.geo.rows), line), self.geo.width)
+
+            def tile(column: Index, pixels: int) -> None:
+                x = self.fn.at(self.x, self.fn.add(start, self.fn.mul(column, self.geo.pixel_step)))
+                self._multiply(x, weights, channel, pixels, vectors)
+                self.finisher.finish(
+                    self.tile, vectors * self.dot.lanes, self.fn.add(first, column), pixels, channel, count
+                )
+
+            whole = self.geo.width - self.geo.width % self.tiles.pixels
+            self.fn.loop(0, whole, self.tiles.pixels, lambda column: tile(column, self.tiles.pixels))
+            if whole < self.geo.width:
+                tile(whole, self.geo.width - whole)
+
+        access.nest(self.fn, (self.geo.images, self.geo.rows), lambda place: row(*place))
+
+    def _multiply(self, x: Any, weights: Any, channel: Index, pixels: int, vectors: int) -> None:
+        """Sums of ``pixels`` x ``vectors`` lanes into the tile."""
+        type_ = vector_type(I32, self.dot.lanes)
+        bias = self.fn.at(self.fn.tables, self.fn.add(self.tiles.weight_bytes, self.fn.mul(channel, 4)))
+        start = [self.fn.load(self.fn.at(bias, v * self.dot.lanes * 4), type_, 4) for v in range(vectors)]
+        carried = start * pixels
+        if self.sums:
+            carried += [constant(type_, 0)] * pixels
+        geo, step = self.geo, self.tiles.groups * vectors * self.tiles.vector_bytes
+
+        def run(row: Index, column: Index, carried: Sequence[Any]) -> Sequence[Any]:
+            offset = self.fn.add(self.fn.mul(row, geo.run_row_step), self.fn.mul(column, geo.run_column_step))
+            number = self.fn.add(self.fn.mul(row, geo.run_columns), column)
+            here = self.fn.at(weights, self.fn.mul(number, step))
+            return self._run(self.fn.at(x, offset), here, pixels, vectors, carried)
+
+        def rows(row: Index, *carried: Any) -> Sequence[Any]:
+            return self.fn.loop(0, geo.run_columns, 1, lambda column, *c: run(row, column, c), carried)
+
+        sums = self.fn.loop(0, geo.run_rows, 1, rows, carried)
+        for pixel in range(pixels):
+            for vector in range(vectors):
+                total = sums[pixel * vectors + vector]
+                if self.sums:
+                    owed = self.fn.b.mul(sums[pixels * vectors + pixel], constant(type_, self.weight_zero))
+                    total = self.fn.b.sub(total, owed)
+                place = (pixel * vectors + vector) * self.dot.lanes * 4
+                self.fn.store(total, self.fn.at(self.tile, place), 4)
+
+    def _run(self, x: Any, weights: Any, pixels: int, vectors: int, carried: Sequence[Any]) -> Sequence[Any]:
+        """One contiguous run of input bytes: whole groups in a loop, then the incomplete one."""
+        whole, rest = divmod(self.geo.run_bytes, GROUP)
+
+        def group(number: Index, *carried: Any) -> Sequence[Any]:
+            return self._group(x, number, GROUP, weights, pixels, vectors, carried)
+
+        carried = self.fn.loop(0, whole, 1, group, carried)
+        return self._group(x, whole, rest, weights, pixels, vectors, carried) if rest else carried
+
+    def _group(
+        self,
+        x: Any,
+        number: Index,
+        count: int,
+        weights: Any,
+        pixels: int,
+        vectors: int,
+        carried: Sequence[Any],
+    ) -> Sequence[Any]:
+        """One step of every accumulator: ``count`` bytes of each pixel from group ``number`` on."""
+        size = self.tiles.vector_bytes
+        element = ELEMENTS[self.dot.weight_dtype]
+        type_ = vector_type(element, self.dot.lanes * GROUP)
+        here = self.fn.at(weights, self.fn.mul(number, vectors * size))
+        w = [self.fn.load(self.fn.at(here, v * size), type_, 16) for v in range(vectors)]
+        results = list(carried)
+        for pixel in range(pixels):
+            place = self.fn.add(self.fn.mul(number, GROUP), pixel * self.geo.pixel_step)
+            activations = self._activations(self.fn.at(x, place), count)
+            for vector in range(vectors):
+                slot = pixel * vectors + vector
+                results[slot] = self.dot.product(self.fn, results[slot], activations, w[vector])
+            if self.sums:
+                slot = pixels * vectors + pixel
+                results[slot] = self.dot.product(self.fn, results[slot], activations, constant(type_, 1))
+        return results
+
+    def _activations(self, place: Any, count: int) -> Any:
+        """``count`` bytes as one i32 in the instruction's domain; missing bytes are zero in that domain."""
+        flip = ir.Constant(I32, int.from_bytes(bytes([self.flip] * count), "little"))
+        if count == GROUP:
+            word = self.fn.load(place, I32)
+        else:
+            word = ir.Constant(I32, 0)
+            for byte in range(count):
+                value = self.fn.b.zext(self.fn.load(self.fn.at(place, byte), I8), I32)
+                word = self.fn.b.or_(word, self.fn.b.shl(value, ir.Constant(I32, 8 * byte)))
+        return self.fn.b.xor(word, flip) if self.flip else word

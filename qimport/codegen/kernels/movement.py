@@ -1,0 +1,130 @@
+"""Kernels that move bytes: everything is a strided copy or a strided fill of a box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from qimport import prim
+from qimport.codegen.function import ELEMENTS, Index, KernelFunction, itemsize
+from qimport.codegen.kernels import access
+from qimport.codegen.kernels.access import Strides
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.target import Target
+from qimport.errors import CompilerBug
+from qimport.ir.graph import Operation
+from qimport.lower.kernel import Kernel
+
+
+class Mover:
+    """The function under construction and the tensors of a movement kernel."""
+
+    def __init__(self, fn: KernelFunction, kernel: Kernel, layout: TableLayout) -> None:
+        self.fn = fn
+        self.dtype = kernel.result.type.dtype
+        self.itemsize = itemsize(self.dtype)
+        self.shape = kernel.result.type.shape
+        self.strides = access.result_strides(kernel)
+        operands = [value for value in kernel.root.inputs if value is not None]
+        self.operands = [(access.pointer_to(fn, kernel, layout, v), v.type.shape) for v in operands]
+
+    def copy(
+        self, shape: Sequence[int], start: int, source: Any, source_start: int, strides: Strides
+    ) -> None:
+        """Copy a box to the result from element ``start`` on, from strided elements of ``source``."""
+        sizes, (to, own) = access.collapse(shape, [self.strides, strides])
+        target = self.fn.element(self.fn.result, start, self.dtype)
+        source = self.fn.element(source, source_start, self.dtype)
+        contiguous = to[-1] == own[-1] == 1
+
+        def move(position: list[Index]) -> None:
+            place = self.fn.element(target, access.offset(self.fn, position, to[: len(position)]), self.dtype)
+            origin = access.offset(self.fn, position, own[: len(position)])
+            origin = self.fn.element(source, origin, self.dtype)
+            if contiguous:
+                self.fn.copy(place, origin, sizes[-1] * self.itemsize)
+            else:
+                self.fn.store(self.fn.load(origin, ELEMENTS[self.dtype]), place)
+
+        if 0 not in shape:
+            access.nest(self.fn, sizes[:-1] if contiguous else sizes, move)
+
+    def fill(self, shape: Sequence[int], start: int, value: int | float) -> None:
+        """Fill a box of the result from element ``start`` on."""
+        sizes, (to,) = access.collapse(shape, [self.strides])
+        target = self.fn.element(self.fn.result, start, self.dtype)
+        pattern = np.array(value).astype(np.dtype(self.dtype)).tobytes()
+        uniform = len(set(pattern)) == 1 and to[-1] == 1
+        bits = ir.Constant(ir.IntType(8 * self.itemsize), int.from_bytes(pattern, "little"))
+
+        def put(position: list[Index]) -> None:
+            place = self.fn.element(target, access.offset(self.fn, position, to[: len(position)]), self.dtype)
+            if uniform:
+                self.fn.fill(place, pattern[0], sizes[-1] * self.itemsize)
+            else:
+                self.fn.store(bits, place)
+
+        if 0 not in shape:
+            access.nest(self.fn, sizes[:-1] if uniform else sizes, put)
+
+
+def _reshape(move: Mover, op: prim.Reshape) -> None:
+    source, _ = move.operands[0]
+    move.copy(move.shape, 0, source, 0, access.dense_strides(move.shape))
+
+
+def _slice(move: Mover, op: prim.Slice) -> None:
+    source, shape = move.operands[0]
+    own = access.dense_strides(shape)
+    start = sum(first * stride for first, stride in zip(op.begin, own, strict=True))
+    stepped = tuple(step * stride for step, stride in zip(op.stride, own, strict=True))
+    move.copy(move.shape, 0, source, start, stepped)
+
+
+def _transpose(move: Mover, op: prim.Transpose) -> None:
+    source, shape = move.operands[0]
+    own = access.dense_strides(shape)
+    move.copy(move.shape, 0, source, 0, tuple(own[axis] for axis in op.permutation))
+
+
+def _concat(move: Mover, op: prim.Concat) -> None:
+    start = 0
+    for source, shape in move.operands:
+        move.copy(shape, start * move.strides[op.axis], source, 0, access.dense_strides(shape))
+        start += shape[op.axis]
+
+
+def _pad(move: Mover, op: prim.Pad) -> None:
+    """Fill the slabs before and after the operand along each dimension, then copy the operand."""
+    source, shape = move.operands[0]
+    inner, start = list(move.shape), 0
+    for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
+        stride = move.strides[axis]
+        move.fill([*inner[:axis], before, *inner[axis + 1 :]], start, op.value)
+        behind = start + (before + shape[axis]) * stride
+        move.fill([*inner[:axis], after, *inner[axis + 1 :]], behind, op.value)
+        start += before * stride
+        inner[axis] = shape[axis]
+    move.copy(shape, start, source, 0, access.dense_strides(shape))
+
+
+MOVES: dict[type[Operation], Callable[[Mover, Any], None]] = {
+    prim.Concat: _concat,
+    prim.Pad: _pad,
+    prim.Reshape: _reshape,
+    prim.Slice: _slice,
+    prim.Transpose: _transpose,
+}
+"""How each primitive without arithmetic becomes copies and fills."""
+
+
+def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
+    """One function per movement; nothing can be fused into it."""
+    if kernel.epilogue:
+        raise CompilerBug(f"{kernel.root.op.NAME} cannot take elementwise nodes")
+    fn = access.start(module, name, kernel, target)
+    MOVES[type(kernel.root.op)](Mover(fn, kernel, layout), kernel.root.op)
+    return fn.finish()

@@ -1,0 +1,118 @@
+"""Sums, maxima and minima over axes, with elementwise nodes on the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from qimport import prim
+from qimport.codegen.elementwise import emit_nodes, preferred_lanes
+from qimport.codegen.function import ELEMENTS, Index, KernelFunction
+from qimport.codegen.kernels import access
+from qimport.codegen.kernels.accumulate import Accumulator
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.target import Target
+from qimport.codegen.vector import vector_type
+from qimport.errors import CompilerBug
+from qimport.ir.graph import Value
+from qimport.lower.kernel import Kernel
+
+
+def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
+    """Vectors run along the last dimension: through the results if it stays, through the operand if not."""
+    op, x = kernel.root.op, kernel.root.inputs[0]
+    if not isinstance(op, prim.Reduce) or x is None:
+        raise CompilerBug(f"{kernel.root.op.NAME} is not a reduction")
+    fn = access.start(module, name, kernel, target)
+    reduction = _Reduction(fn, kernel, layout, op, x, preferred_lanes(kernel.graph, target))
+    shape = kernel.result.type.shape
+    overlap = not kernel.in_place and not layout.per_channel
+
+    def row(outer: list[Index]) -> None:
+        fn.blocks(shape[-1], reduction.lanes, overlap, lambda c, count: reduction.block([*outer, c], count))
+
+    if not shape:
+        reduction.block([], 1)
+    elif kernel.result.type.size:
+        access.nest(fn, shape[:-1], row)
+    return fn.finish()
+
+
+class _Reduction:
+    """What a reduction kernel knows while its code is written."""
+
+    def __init__(
+        self, fn: KernelFunction, kernel: Kernel, layout: TableLayout, op: prim.Reduce, x: Value, lanes: int
+    ) -> None:
+        self.fn = fn
+        self.kernel = kernel
+        self.layout = layout
+        self.lanes = lanes
+        self.dtype = x.type.dtype
+        self.pointer = access.pointer_to(fn, kernel, layout, x)
+        self.accumulator = Accumulator(fn, op.kind, self.dtype)
+        self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
+        self.strides = access.result_strides(kernel)
+        self.operand_strides = access.dense_strides(x.type.shape)
+        reduced = [axis for axis in op.axes if x.type.shape[axis] != 1]
+        self.along_rows = len(x.type.shape) - 1 in reduced
+        sizes, (steps,) = access.collapse(
+            [x.type.shape[axis] for axis in sorted(reduced)],
+            [tuple(self.operand_strides[axis] for axis in sorted(reduced))],
+        )
+        self.sizes, self.steps = sizes, steps
+
+    def block(self, position: list[Index], lanes: int) -> None:
+        """``lanes`` neighbouring results."""
+        values: dict[Value, Any] = {s.value: s.load(self.fn, position, lanes) for s in self.sources}
+        first = access.offset(self.fn, position, self.operand_strides)
+        reduced = self._row_sum(first) if self.along_rows else self._columns(first, lanes)
+        values[self.kernel.root.outputs[0]] = reduced
+        channel = position[-1] if position else 0
+        emit_nodes(self.fn, self.kernel.epilogue, values, channel, lanes, self.layout)
+        place = access.offset(self.fn, position, self.strides)
+        access.store(self.fn, self.kernel, values[self.kernel.result], place)
+
+    def _step(self, total: Any, place: Index, lanes: int) -> Any:
+        source = self.fn.element(self.pointer, place, self.dtype)
+        return self.accumulator.step(total, self.fn.load(source, vector_type(ELEMENTS[self.dtype], lanes)))
+
+    def _over(self, sizes: Sequence[int], first: Index, totals: list[Any], body: Any) -> list[Any]:
+        """Loops over the outer ``sizes`` reduced dimensions around ``body(place, totals) -> totals``."""
+
+        def level(axis: int, place: Index, totals: Sequence[Any]) -> Sequence[Any]:
+            if axis == len(sizes):
+                return list(body(place, totals))
+            step = self.steps[axis]
+
+            def inside(k: Index, *inner: Any) -> Sequence[Any]:
+                return level(axis + 1, self.fn.add(place, self.fn.mul(k, step)), inner)
+
+            return self.fn.loop(0, sizes[axis], 1, inside, totals)
+
+        return list(level(0, first, totals))
+
+    def _columns(self, first: Index, lanes: int) -> Any:
+        """Reduced dimensions are walked with one vector of neighbouring columns."""
+        start = [self.accumulator.start(lanes)]
+        return self._over(self.sizes, first, start, lambda p, t: [self._step(t[0], p, lanes)])[0]
+
+    def _row_sum(self, first: Index) -> Any:
+        """Vectors along the last dimension, what is left of each row one by one, then across the lanes."""
+        length, lanes = self.sizes[-1], self.lanes
+        whole = length - length % lanes
+        start = [self.accumulator.start(lanes), self.accumulator.start(1)]
+
+        def row(place: Index, totals: Sequence[Any]) -> list[Any]:
+            def wide(k: Index, total: Any) -> list[Any]:
+                return [self._step(total, self.fn.add(place, k), lanes)]
+
+            def single(k: Index, total: Any) -> list[Any]:
+                return [self._step(total, self.fn.add(place, k), 1)]
+
+            vector = self.fn.loop(0, whole, lanes, wide, totals[:1])
+            scalar = self.fn.loop(whole, length, 1, single, totals[1:])
+            return [*vector, *scalar]
+
+        vector, scalar = self._over(self.sizes[:-1], first, start, row)
+        return self.accumulator.step(scalar, self.accumulator.across(vector)) if whole else scalar

@@ -1,0 +1,181 @@
+"""Code of ``prim.rescale``, with the following clamp where it can be folded in.
+
+Fixed point on lanes of 32 bits: even and odd lanes are multiplied as the low and high halves of 64-bit lanes,
+so no lane moves; the odd results are shifted into the high halves and blended. Vectors start at even
+channels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from qimport import prim
+from qimport.codegen.factors import FixedPointFacts, has_neon_rounding
+from qimport.codegen.function import ELEMENTS, F32, F64, I32, I64, Index, KernelFunction, index, itemsize
+from qimport.codegen.rounding import small_even, to_float, to_int32
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.vector import (
+    by_lanes,
+    clamp_signed,
+    constant,
+    like,
+    shuffle,
+    splat,
+    vector_type,
+)
+from qimport.ir.graph import Node
+
+
+class Rescaler:
+    """Emits one rescale node on ``lanes`` elements whose first is in ``channel``."""
+
+    def __init__(
+        self, fn: KernelFunction, node: Node, layout: TableLayout, channel: Index, lanes: int
+    ) -> None:
+        self.fn = fn
+        self.b = fn.b
+        self.node = node
+        self.layout = layout
+        self.channel = channel
+        self.lanes = lanes
+        self.clamp = layout.clamps.get(node)
+
+    def emit(self, x: Any) -> Any:
+        """The rescaled ``x``; when a clamp is folded in, its result before the element type narrows."""
+        assert isinstance(self.node.op, prim.Rescale)
+        if not self.node.op.fixed_point:
+            return self._float(x, self.node.op.rounding)
+        facts = self.layout.facts[self.node]
+        assert isinstance(facts, FixedPointFacts)
+        if facts.left:
+            x = self.b.shl(x, self._table("left"))
+        if has_neon_rounding(self.fn.target):
+            result = self._neon(x, facts)
+        else:
+            result = self._wide_scalar(x, facts) if self.lanes == 1 else self._wide(x, facts)
+        if self.clamp is None:
+            return result
+        assert isinstance(self.clamp.op, prim.Clamp)
+        return clamp_signed(self.fn, result, self.clamp.op.low, self.clamp.op.high)
+
+    def _table(self, role: str) -> Any:
+        """A table at this channel: one value for every lane, or a vector of them."""
+        section = self.layout.section(self.node, role)
+        base = self.fn.at(self.fn.tables, section.offset)
+        size = itemsize(section.dtype)
+        if section.count == 1:
+            return splat(self.fn, self.fn.load(base, ELEMENTS[section.dtype], size), self.lanes)
+        place = self.fn.element(base, self.channel, section.dtype)
+        return self.fn.load(place, vector_type(ELEMENTS[section.dtype], self.lanes), size)
+
+    def _plane(self, role: str) -> Any:
+        """A plane of a 64-bit table: every second channel, one 64-bit lane for two lanes."""
+        section = self.layout.section(self.node, role)
+        type_ = ir.VectorType(I64, self.lanes // 2)
+        base = self.fn.at(self.fn.tables, section.offset)
+        if section.count == 1:
+            scalar = self.fn.load(base, I64, 8)
+            return (
+                self.b.bitcast(scalar, type_) if self.lanes == 2 else splat(self.fn, scalar, self.lanes // 2)
+            )
+        if isinstance(self.channel, int):
+            place = self.fn.at(base, self.channel // 2 * 8)
+        else:  # two channels of 4 bytes take as much room as one entry
+            place = self.fn.at(base, self.b.mul(self.channel, index(4)))
+        return self.fn.load(place, type_, 8)
+
+    def _wide(self, x: Any, facts: FixedPointFacts) -> Any:
+        """The identity of :mod:`qimport.codegen.factors` on both halves of 64-bit lanes."""
+        pairs = ir.VectorType(I64, self.lanes // 2)
+        x, multiplier = self.b.bitcast(x, pairs), self.b.bitcast(self._table("multiplier"), pairs)
+        half = constant(pairs, 32)
+        even = self._rounded(
+            self.b.ashr(self.b.shl(x, half), half),
+            self.b.ashr(self.b.shl(multiplier, half), half),
+            facts,
+            self._plane,
+            "even",
+        )
+        odd = self._rounded(self.b.ashr(x, half), self.b.ashr(multiplier, half), facts, self._plane, "odd")
+        lanes = vector_type(I32, self.lanes)
+        source = range(1 if facts.right else 0, self.lanes, 2)
+        order = [lane for k, odd_lane in enumerate(source) for lane in (2 * k, self.lanes + odd_lane)]
+        result = shuffle(self.fn, self.b.bitcast(even, lanes), self.b.bitcast(odd, lanes), order)
+        return self.b.add(result, self._table("offset"))
+
+    def _wide_scalar(self, x: Any, facts: FixedPointFacts) -> Any:
+        """The same for a single element, whose channel may be even or odd."""
+        parity = self._parity()
+
+        def entry(role: str) -> Any:
+            even = self.layout.section(self.node, role.replace(".odd", ".even"))
+            distance = self.layout.section(self.node, role.replace(".even", ".odd")).offset - even.offset
+            offset: Index = even.offset
+            if even.count > 1 or not isinstance(parity, int) or parity:
+                pair = (
+                    self.channel // 2
+                    if isinstance(self.channel, int)
+                    else self.b.lshr(self.channel, index(1))
+                )
+                position = self.fn.add(self.fn.mul(pair, 8), self.fn.mul(parity, distance))
+                offset = self.fn.add(even.offset, position)
+            return self.fn.load(self.fn.at(self.fn.tables, offset), I64, 8)
+
+        wide = self._rounded(
+            self.b.sext(x, I64), self.b.sext(self._table("multiplier"), I64), facts, entry, "even", parity
+        )
+        return self.b.add(self.b.trunc(wide, I32), self._table("offset"))
+
+    def _parity(self) -> Index:
+        """0 or 1: which plane holds the channel; single factors are read from the even one."""
+        if self.layout.section(self.node, "multiplier").count == 1:
+            return 0
+        return self.channel % 2 if isinstance(self.channel, int) else self.b.and_(self.channel, index(1))
+
+    def _rounded(
+        self, x: Any, multiplier: Any, facts: FixedPointFacts, table: Any, plane: str, parity: Index = 0
+    ) -> Any:
+        """x * multiplier, rounded and shifted; ``table(role)`` gives a table's 64-bit values."""
+        total = self.b.add(self.b.mul(x, multiplier), table(f"addend.{plane}"))
+        if facts.negative != "none":
+            everywhere = facts.negative == "all"
+            bit = constant(x.type, 1 << 31) if everywhere else table(f"negative.{plane}")
+            total = self.b.sub(total, self.b.and_(x, bit))
+        shift = table(f"shift.{plane}")
+        if facts.right and not (isinstance(parity, int) and parity == 0):
+            shift = self.b.add(shift, index(self.fn.mul(parity, 32)))
+        return self.b.lshr(total, shift)
+
+    def _neon(self, x: Any, facts: FixedPointFacts) -> Any:
+        """SQRDMULH, a step towards minus infinity for negatives where ties go away from zero, SRSHL."""
+        high = self._neon_intrinsic("sqrdmulh", x, self._table("multiplier"))
+        if facts.negative != "none":
+            sign = self.b.ashr(high, like(high, 31))
+            high = self.b.add(
+                high, sign if facts.negative == "all" else self.b.and_(sign, self._table("negative"))
+            )
+        result = self._neon_intrinsic("srshl", high, self._table("right"))
+        if self.clamp is None:
+            return result
+        assert isinstance(self.clamp.op, prim.Clamp)
+        return self.b.add(result, like(result, self.clamp.op.zero_point))
+
+    def _neon_intrinsic(self, name: str, a: Any, b: Any) -> Any:
+        def quad(x: Any, y: Any) -> Any:
+            return self.fn.intrinsic(f"llvm.aarch64.neon.{name}.v4i32", x.type, [x, y])
+
+        return by_lanes(self.fn, 4, quad, a, b)
+
+    def _float(self, x: Any, rounding: str) -> Any:
+        element = F32 if rounding == "float32_even" else F64
+        product = self.b.fmul(to_float(self.fn, x, element), self._table("scale"))
+        if rounding == "float64_away":
+            return to_int32(self.fn, product, "away", saturate=False)
+        if self.clamp is None:
+            return to_int32(self.fn, product, "even", saturate=True)
+        clamp = self.clamp.op
+        assert isinstance(clamp, prim.Clamp)
+        low, high = clamp.low - clamp.zero_point, clamp.high - clamp.zero_point
+        return small_even(self.fn, product, low, high, clamp.zero_point)
