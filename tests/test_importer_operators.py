@@ -50,7 +50,9 @@ CASES: list[tuple[One, str, dict[str, Any], tuple[int, ...]]] = [
     ),
     (conv(T((8, 3, 3, 2), data=True)), "qnn.conv2d", {"groups": 2}, (1, 6, 5, 8)),
     (
-        depthwise(T((1, 3, 1, 8), data=True), stride_h=2, stride_w=2, out=T((1, 3, 3, 8))),
+        depthwise(
+            T((1, 3, 1, 8), data=True), depth_multiplier=2, stride_h=2, stride_w=2, out=T((1, 3, 3, 8))
+        ),
         "qnn.depthwise_conv2d",
         {"stride": (2, 2), "padding": ((0, 1), (0, 0)), "constant_weights": True},
         (1, 3, 3, 8),
@@ -218,6 +220,23 @@ def test_a_bias_of_any_rank_becomes_a_vector() -> None:
     vector = node.inputs[2]
     assert vector is not None and vector.type.shape == (8,) and vector.data is not None
     np.testing.assert_array_equal(vector.data, np.arange(8))
+
+
+def test_what_keeps_the_delegate_away_is_recorded() -> None:
+    """Operands of run time, a CONV_2D bias that is no vector, a wrong depth multiplier."""
+    w = T((1, 3, 3, 8), data=True)
+    shaped = T((1, 1, 1, 8), "int32", 0.25, data=np.arange(8))
+    delegable = {
+        name: model.op().constant_weights  # type: ignore[attr-defined]
+        for name, model in {
+            "conv": conv(),
+            "conv with shaped bias": conv(b=shaped),
+            "conv with bias of run time": conv(b=bias(8, data=None)),
+            "depthwise": depthwise(w, depth_multiplier=2),
+            "depthwise without multiplier": depthwise(w),
+        }.items()
+    }
+    assert [name for name, taken in delegable.items() if taken] == ["conv", "depthwise"]
 
 
 def test_one_scale_with_an_axis_is_one_scale() -> None:

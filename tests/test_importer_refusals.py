@@ -60,6 +60,36 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "there is no bias; expected an int32 tensor, as in the interpreter",
     ),
     (
+        "no bias depthwise",
+        One("DEPTHWISE_CONV_2D", [X, T((1, 3, 3, 8), data=True, name="w")], T((1, 6, 5, 8)), options=STRIDES),
+        "w",
+        "there is no bias, without which the optimized kernel crashes; expected int32",
+    ),
+    (
+        "bias shape",
+        depthwise(T((1, 3, 3, 8), data=True), b=T((1, 8), "int32", data=np.arange(8), name="b")),
+        "b",
+        "the bias has shape (1, 8); expected a vector",
+    ),
+    (
+        "index type",
+        One("MEAN", [X, integers(1, dtype="int64", name="axes")], T((1, 5, 4))),
+        "axes",
+        "the list of dimensions has element type int64; expected int32",
+    ),
+    (
+        "shape of the shape",
+        One("RESHAPE", [T((2, 3)), T((1, 1), "int32", data=[[6]], name="s")], T((6,))),
+        "s",
+        "the shape is a tensor of shape (1, 1); expected a vector",
+    ),
+    (
+        "pad rank",
+        One("PAD", [T((1,) * 6, name="x"), T((6, 2), "int32", data=True)], T((1,) * 6)),
+        "x",
+        "it has 6 dimensions; expected at most 5",
+    ),
+    (
         "bias type",
         conv(b=bias(8, dtype="int64", scale=None)),
         "bias",

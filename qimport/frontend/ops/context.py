@@ -7,8 +7,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-import numpy as np
-
 from qimport.errors import ModelError, Reason, VerifyError
 from qimport.frontend.model import Operator, Tensor
 from qimport.ir.graph import Array, Builder, Node, Operation, Value
@@ -136,11 +134,14 @@ class OperatorContext:
             self.unsupported(f"the {what} is computed at run time; expected a constant", value)
         return value.data
 
-    def integers(self, index: int, what: str) -> tuple[int, ...]:
-        """Return the content of a constant integer operand, flattened."""
+    def integers(self, index: int, what: str, dtypes: Sequence[str] = ("int32",)) -> tuple[int, ...]:
+        """Return the content of a constant operand, flattened; ``dtypes`` are what its kernel reads."""
         data = self.constant(index, what)
-        if not np.issubdtype(data.dtype, np.integer):
-            self.malformed(f"the {what} {self.input(index).name!r} has element type {data.dtype.name}")
+        if data.dtype.name not in dtypes:
+            wanted = " or ".join(dtypes)
+            self.unsupported(
+                f"the {what} has element type {data.dtype.name}; expected {wanted}", self.input(index)
+            )
         return tuple(int(number) for number in data.reshape(-1))
 
     def stated_axis(self, index: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.weighted import check_weighted, is_stored, read_weighted
+from qimport.frontend.ops.weighted import check_weighted, is_constant, read_weighted
 from qimport.frontend.ops.window import read_window
 from qimport.qnn.conv2d import Conv2d
 
@@ -26,6 +26,8 @@ def conv2d(context: OperatorContext) -> None:
             " that divides them into groups, and a multiple of the groups in front"
         )
         context.misfit(sentence, weights)
+    # The delegate takes constants only, and a bias only as a vector.
+    delegable = is_constant(weights, bias) and len(bias.type.shape) == 1
     bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
     window = read_window(
         context,
@@ -39,6 +41,6 @@ def conv2d(context: OperatorContext) -> None:
         padding=window.padding,
         groups=channels // depth,
         activation=checks.activation(context),
-        constant_weights=is_stored(context, 1, 2),
+        constant_weights=delegable,
     )
     context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))

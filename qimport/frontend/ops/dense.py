@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.weighted import check_weighted, is_stored, read_weighted
+from qimport.frontend.ops.weighted import check_weighted, is_constant, read_weighted
 from qimport.qnn.dense import Dense
 
 
@@ -26,5 +26,5 @@ def fully_connected(context: OperatorContext) -> None:
         shape = (*x.type.shape[:-1], outputs)
     one_scale = len(weights.type.quant.scales) == 1
     bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=one_scale)
-    op = Dense(activation=checks.activation(context), constant_weights=is_stored(context, 1, 2))
+    op = Dense(activation=checks.activation(context), constant_weights=is_constant(weights, bias))
     context.emit(op, (x, weights, bias), shape)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.weighted import check_weighted, is_stored, read_weighted
+from qimport.frontend.ops.weighted import check_weighted, is_constant, read_weighted
 from qimport.frontend.ops.window import read_window
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
 
 
 @importer("DEPTHWISE_CONV_2D", versions=range(1, 8))
 def depthwise_conv2d(context: OperatorContext) -> None:
-    """Derive the depth multiplier from the weights; the interpreter ignores the option."""
+    """Derive the depth multiplier from the weights; the interpreter's kernels ignore the option."""
     context.operands(2, 3)
     x, weights, bias = read_weighted(context, axis=3)
+    if bias is None:
+        context.unsupported(
+            "there is no bias, without which the optimized kernel crashes; expected int32", weights
+        )
     checks.rank(context, x, 4)
     checks.rank(context, weights, 4)
     front, height, width, outputs = weights.type.shape
@@ -24,6 +28,10 @@ def depthwise_conv2d(context: OperatorContext) -> None:
             " expected 1 in front and a multiple of the channels behind"
         )
         context.misfit(sentence, weights)
+    if len(bias.type.shape) != 1:
+        context.unsupported(f"the bias has shape {bias.type.shape}; expected a vector", bias)
+    # The delegate takes constants only, and believes the option that states the depth multiplier.
+    delegable = is_constant(weights, bias) and context.option("depth_multiplier") * channels == outputs
     bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
     window = read_window(
         context,
@@ -36,6 +44,6 @@ def depthwise_conv2d(context: OperatorContext) -> None:
         dilation=window.dilation,
         padding=window.padding,
         activation=checks.activation(context),
-        constant_weights=is_stored(context, 1, 2),
+        constant_weights=delegable,
     )
     context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))

@@ -6,6 +6,12 @@ from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.qnn.pad import Pad
 
+INDEX_TYPES = ("int32", "int64", "int8", "int16")
+"""Element types of paddings."""
+
+MAX_RANK = 5
+"""The interpreter's kernels pad no more dimensions."""
+
 
 @importer("PAD", versions=range(1, 7))
 def pad(context: OperatorContext) -> None:
@@ -35,7 +41,8 @@ def padv2(context: OperatorContext) -> None:
 def _pad(context: OperatorContext, value: int | float | None) -> None:
     x = context.input(0)
     checks.moves(context, x, context.out)
-    shape, counts = x.type.shape, context.integers(1, "padding")
+    shape, counts = x.type.shape, context.integers(1, "padding", INDEX_TYPES)
+    context.require(len(shape) <= MAX_RANK, f"it has {len(shape)} dimensions; expected at most {MAX_RANK}", x)
     if len(counts) != 2 * len(shape):
         context.misfit(
             f"the padding {context.input(1).name!r} has {len(counts)} numbers for shape {shape}", x

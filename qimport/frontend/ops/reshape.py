@@ -11,7 +11,7 @@ from qimport.qnn.reshape import Reshape
 
 @importer("RESHAPE", versions=range(1, 2))
 def reshape(context: OperatorContext) -> None:
-    """Take the shape from the second operand if it is a vector, otherwise from the options."""
+    """Take the shape from the second operand, or without one from the options."""
     context.operands(1, 2)
     x = context.input(0)
     checks.moves(context, x, context.out)
@@ -26,7 +26,11 @@ def reshape(context: OperatorContext) -> None:
 def _wanted_shape(context: OperatorContext) -> tuple[int, ...]:
     """Return the shape as written, with at most one -1. Old files write [0] for a scalar into the options."""
     operand = context.optional(1)
-    if operand is not None and len(operand.type.shape) == 1:
+    if operand is not None:
+        if len(operand.type.shape) != 1:
+            context.unsupported(
+                f"the shape is a tensor of shape {operand.type.shape}; expected a vector", operand
+            )
         return context.integers(1, "shape")
     option: tuple[int, ...] = context.option("new_shape")
     return () if option == (0,) else option
@@ -64,7 +68,7 @@ def expand_dims(context: OperatorContext) -> None:
     x = context.input(0)
     checks.moves(context, x, context.out)
     checks.equal_quantization(context, x)
-    positions = context.integers(1, "dimension")
+    positions = context.integers(1, "dimension", ("int32", "int64"))
     if len(positions) != 1:
         context.malformed(f"the dimension {context.input(1).name!r} has {len(positions)} numbers; expected 1")
     shape = x.type.shape

@@ -95,6 +95,6 @@ def check_weighted(
     return context.step(Reshape(), (bias,), bias.type.with_shape((outputs,)), bias.name)
 
 
-def is_stored(context: OperatorContext, *operands: int) -> bool:
-    """Return whether these operands, where present, are constants of the file."""
-    return all(value is None or value.is_constant for value in map(context.optional, operands))
+def is_constant(weights: Value, bias: Value | None) -> bool:
+    """Return whether weights and bias, if there is one, are known at import."""
+    return weights.is_constant and (bias is None or bias.is_constant)
