@@ -10,7 +10,7 @@ import numpy as np
 
 from qimport import prim
 from qimport.codegen.elementwise import emit_nodes
-from qimport.codegen.function import I32, Index, KernelFunction
+from qimport.codegen.function import I32, PTR, Index, KernelFunction
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
@@ -160,6 +160,7 @@ def tile_memory(fn: KernelFunction, elements: int) -> Any:
     """Stack memory for the int32 results of one tile."""
     memory = fn.b.alloca(I32, elements)
     memory.align = ALIGNMENT
+    memory.type = PTR  # llvmlite still types the result of an allocation
     return memory
 
 
@@ -174,7 +175,9 @@ class Finisher:
         self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
         self.strides = access.result_strides(kernel)
 
-    def finish(self, tile: Any, tile_stride: int, pixel: Index, pixels: int, channel: Index, count: int) -> None:
+    def finish(
+        self, tile: Any, tile_stride: int, pixel: Index, pixels: int, channel: Index, count: int
+    ) -> None:
         """``pixels`` x ``count`` sums at ``tile`` (rows ``tile_stride`` elements apart) become results.
 
         ``pixel`` is the flat output pixel of the first row, ``channel`` the first channel, a multiple of 4.
@@ -184,13 +187,14 @@ class Finisher:
             def row(number: Index) -> None:
                 place = self.fn.add(self.fn.mul(number, tile_stride), start)
                 sums = self.fn.load(self.fn.element(tile, place, "int32"), vector_type(I32, lanes), 4)
-                self._store(sums, self.fn.add(pixel, number), self.fn.add(channel, start), lanes)
+                self.store(sums, self.fn.add(pixel, number), self.fn.add(channel, start), lanes)
 
             self.fn.loop(0, pixels, 1, row)
 
         self.fn.blocks(count, self.lanes, False, block)
 
-    def _store(self, sums: Any, pixel: Index, channel: Index, lanes: int) -> None:
+    def store(self, sums: Any, pixel: Index, channel: Index, lanes: int) -> None:
+        """``lanes`` sums of one output pixel become results; ``channel`` is even unless there is one lane."""
         position: list[Index] = [0, 0, pixel, channel]
         values: dict[Value, Any] = {s.value: s.load(self.fn, position, lanes) for s in self.sources}
         values[self.kernel.root.outputs[0]] = sums

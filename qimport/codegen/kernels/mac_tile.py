@@ -65,7 +65,9 @@ def tiling(kernel: Kernel, dot: DotProduct) -> Tiling:
     """The tile that keeps most accumulators in registers without a ragged last block."""
     geo = mac.geometry(kernel)
     vectors = mac.balanced(-(-geo.outputs // dot.lanes), min(MOST_VECTORS, dot.registers // 3))
-    most = max(1, min(MOST_PIXELS, (dot.registers - vectors - 1) // (vectors + mac.needs_activation_sums(kernel))))
+    most = max(
+        1, min(MOST_PIXELS, (dot.registers - vectors - 1) // (vectors + mac.needs_activation_sums(kernel)))
+    )
     return Tiling(dot, geo, vectors, mac.balanced(geo.width, most))
 
 
@@ -97,9 +99,7 @@ def _block_starts(tiles: Tiling) -> range:
     return range(0, tiles.channel_vectors, tiles.vectors)
 
 
-def emit(
-    module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout, dot: DotProduct
-) -> Any:
+def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout, dot: DotProduct) -> Any:
     """Channel blocks outside, pixels inside: a block's weights stay in cache."""
     fn = access.start(module, name, kernel, target)
     kernel_tile = _TileKernel(fn, kernel, target, layout, tiling(kernel, dot))

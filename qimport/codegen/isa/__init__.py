@@ -1,0 +1,1 @@
+"""Instructions that kernels are made of, each with its meaning in NumPy."""

@@ -1,0 +1,115 @@
+"""Dot-product steps: 32-bit lanes that accumulate short products of activations and weights.
+
+Every step adds, in each int32 lane, ``group`` products of one pixel's activations (the same four bytes for all
+lanes) with that lane's own weights, wrapping. ``meaning`` is the step in NumPy; no step saturates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qimport.codegen.function import I8, I16, KernelFunction
+from qimport.codegen.target import Target
+from qimport.codegen.vector import shuffle, splat, vector_type
+from qimport.fixedpoint import wrap32
+from qimport.ir.graph import Array
+
+Product = Callable[[KernelFunction, Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class DotProduct:
+    """One way to accumulate four products per lane.
+
+    ``requires``: target features (all of them). ``lanes``: int32 lanes of a register. ``registers``: how many
+    accumulators fit beside the operands. ``weight_dtype``: int8 weights need the activations' sum when they have
+    a zero point, int16 ones have it subtracted. ``unsigned``: whether activations are taken as 0..255 or
+    -128..127. ``product(fn, acc, x, w)`` emits the step: acc and w for ``lanes`` lanes, x one i32 of four bytes.
+    """
+
+    name: str
+    architecture: str
+    requires: tuple[str, ...]
+    lanes: int
+    registers: int
+    weight_dtype: str
+    unsigned: bool
+    product: Product
+
+    def available(self, target: Target) -> bool:
+        """Whether the target has the instruction."""
+        return target.architecture.name == self.architecture and target.has(*self.requires)
+
+    def meaning(self, acc: Array, x: Array, w: Array) -> Array:
+        """acc int32[lanes] + x[4] . w[lanes, 4], modulo 2^32."""
+        return wrap32(acc.astype(np.int64) + w.astype(np.int64) @ x.astype(np.int64)).astype(np.int32)
+
+
+GROUP = 4
+"""Products per lane and step."""
+
+
+def _dot_bytes(name: str, lanes: int, activations_first: bool) -> Product:
+    """An instruction that takes both operands as bytes."""
+
+    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
+        repeated = splat(fn, x, lanes)
+        operand = w.type if name.startswith("llvm.aarch64") else acc.type
+        x, w = fn.b.bitcast(repeated, operand), fn.b.bitcast(w, operand)
+        return fn.intrinsic(name, acc.type, [acc, x, w] if activations_first else [acc, w, x])
+
+    return product
+
+
+def _multiply_add_words(name: str, lanes: int) -> Product:
+    """``pmaddwd``: bytes widened to words, two products per instruction; 2 * 255 * 255 cannot overflow."""
+
+    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
+        four = fn.b.bitcast(x, vector_type(I8, 4))
+        words = fn.b.zext(shuffle(fn, four, four, [0, 1, 2, 3] * (lanes // 2)), vector_type(I16, 2 * lanes))
+        pairs = fn.b.bitcast(words, acc.type)
+        for half in (0, 1):
+            operand = shuffle(fn, pairs, pairs, [half] * lanes)
+            part = fn.b.bitcast(
+                shuffle(fn, w, w, range(2 * lanes * half, 2 * lanes * (half + 1))), words.type
+            )
+            acc = fn.b.add(acc, fn.intrinsic(name, acc.type, [fn.b.bitcast(operand, words.type), part]))
+        return acc
+
+    return product
+
+
+def _widening_multiply(lanes: int) -> Product:
+    """Products of words as plain integer arithmetic; NEON has SMLAL for each."""
+
+    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
+        four = fn.b.sext(fn.b.bitcast(x, vector_type(I8, 4)), vector_type(I16, 4))
+        for k in range(GROUP):
+            activation = fn.b.sext(shuffle(fn, four, four, [k] * lanes), acc.type)
+            part = fn.b.sext(shuffle(fn, w, w, range(k * lanes, (k + 1) * lanes)), acc.type)
+            acc = fn.b.add(acc, fn.b.mul(activation, part))
+        return acc
+
+    return product
+
+
+DOT_PRODUCTS: tuple[DotProduct, ...] = (
+    DotProduct("avx512vnni", "x86-64", ("avx512vnni",), 16, 30, "int8", True,
+               _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16, True)),
+    DotProduct("avxvnni", "x86-64", ("avxvnni",), 8, 14, "int8", True,
+               _dot_bytes("llvm.x86.avx512.vpdpbusd.256", 8, True)),
+    DotProduct("avx512", "x86-64", ("avx512",), 16, 26, "int16", True,
+               _multiply_add_words("llvm.x86.avx512.pmaddw.d.512", 16)),
+    DotProduct("avx2", "x86-64", ("avx2",), 8, 11, "int16", True,
+               _multiply_add_words("llvm.x86.avx2.pmadd.wd", 8)),
+    DotProduct("sse2", "x86-64", (), 4, 11, "int16", True,
+               _multiply_add_words("llvm.x86.sse2.pmadd.wd", 4)),
+    DotProduct("dotprod", "arm64", ("dotprod",), 4, 28, "int8", False,
+               _dot_bytes("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, True)),
+    DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", False, _widening_multiply(4)),
+)  # fmt: skip
+"""Best first; the first that the target has is used."""

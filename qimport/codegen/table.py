@@ -1,0 +1,120 @@
+"""The kernel table: every row says what it computes, on which targets, what it packs and how its code is made.
+
+:func:`choose` is pure: the first row that applies. Adding a kernel is adding a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qimport import prim
+from qimport.codegen.isa.dot import DOT_PRODUCTS, DotProduct
+from qimport.codegen.kernels import SKELETONS, mac, mac_amx, mac_depthwise, mac_direct, mac_tile
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.target import Target
+from qimport.errors import CompilerBug
+from qimport.lower.kernel import Kernel
+
+Emit = Callable[[Any, str, Kernel, Target, TableLayout], Any]
+
+
+def _always(kernel: Kernel) -> bool:
+    return True
+
+
+def _no_bytes(kernel: Kernel) -> int:
+    return 0
+
+
+def _no_tables(kernel: Kernel) -> bytes:
+    return b""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to compute one kind of kernel.
+
+    ``applies`` and ``available`` together decide; ``table_bytes`` are reserved in front of the elementwise
+    tables for what ``pack`` returns (weights). A row is here only if it is exact wherever it applies.
+    """
+
+    name: str
+    emit: Emit
+    available: Callable[[Target], bool]
+    applies: Callable[[Kernel], bool] = _always
+    table_bytes: Callable[[Kernel], int] = _no_bytes
+    pack: Callable[[Kernel], bytes] = _no_tables
+
+    def layout(self, kernel: Kernel, target: Target) -> TableLayout:
+        """The tables of a kernel in this row."""
+        return TableLayout(kernel.graph, target, mac.align(self.table_bytes(kernel)))
+
+    def tables(self, kernel: Kernel, layout: TableLayout) -> bytes:
+        """The packed constants of a kernel."""
+        return self.pack(kernel).ljust(layout.start, b"\0") + layout.pack()
+
+
+def _anywhere(target: Target) -> bool:
+    return True
+
+
+def _tile_row(dot: DotProduct) -> Row:
+    return Row(
+        f"mac_tile_{dot.name}",
+        lambda module, name, kernel, target, layout: mac_tile.emit(module, name, kernel, target, layout, dot),
+        dot.available,
+        mac.constant_weights,
+        lambda kernel: mac_tile.tiling(kernel, dot).table_bytes,
+        lambda kernel: mac_tile.pack(kernel, dot),
+    )
+
+
+MAC_ROWS: tuple[Row, ...] = (
+    Row(
+        "mac_amx",
+        mac_amx.emit,
+        lambda target: target.has("amx-int8"),
+        mac_amx.applies,
+        lambda kernel: mac_amx.tiling(kernel).table_bytes,
+        mac_amx.pack,
+    ),
+    Row(
+        "mac_depthwise",
+        mac_depthwise.emit,
+        _anywhere,
+        lambda kernel: mac.is_depthwise(kernel) and mac.constant_weights(kernel),
+        mac_depthwise.table_bytes,
+        mac_depthwise.pack,
+    ),
+    *(_tile_row(dot) for dot in DOT_PRODUCTS),
+    Row("mac_direct", mac_direct.emit, _anywhere, _always, mac_direct.table_bytes, mac_direct.pack),
+)
+"""Rows for ``prim.mac``, best first. Depthwise layers never reach the tile rows on any target."""
+
+GENERIC_ROWS = {
+    root: Row(f"{emit.__module__.rpartition('.')[2]}_generic", emit, _anywhere)
+    for root, emit in SKELETONS.items()
+}
+"""The row of every other root."""
+
+
+def rows_for(kernel: Kernel, target: Target) -> list[Row]:
+    """Every row that can compute ``kernel`` on ``target``, best first."""
+    if isinstance(kernel.root.op, prim.Mac):
+        return [row for row in MAC_ROWS if row.available(target) and row.applies(kernel)]
+    row = GENERIC_ROWS.get(type(kernel.root.op))
+    return [row] if row is not None else []
+
+
+def choose(kernel: Kernel, target: Target) -> Row:
+    """The row that is used.
+
+    Raises:
+        CompilerBug: if there is none.
+    """
+    rows = rows_for(kernel, target)
+    if not rows:
+        raise CompilerBug(f"no kernel for {kernel.describe()} on {target.name}")
+    return rows[0]
