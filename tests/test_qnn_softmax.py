@@ -71,6 +71,12 @@ def test_rows_the_reference_kernel_dies_of(oracle: Oracle) -> None:
     case.check(oracle, [equal], ["builtin", "xnnpack"])
 
 
+@pytest.mark.parametrize("length", [8192, 8193, 8703])
+def test_the_sum_of_the_reference_kernel_wraps(length: int, oracle: Oracle) -> None:
+    """8193 equal logits look like a single one."""
+    softmax_case("int8", (1, length), 0.1, 0).check(oracle, [np.zeros((1, length), np.int8)])
+
+
 @pytest.mark.parametrize("change", [{"scale": 1 / 128}, {"zero_point": 0}, {"beta": 0.0}])
 def test_what_the_kernel_refuses(change: dict[str, float]) -> None:
     after = quantized("int8", (4,), change.get("scale", 1 / 256), int(change.get("zero_point", -128)))

@@ -35,8 +35,8 @@ class Softmax(QnnOperation):
     lowest code and counts nothing; else e = exp_on_negative_values(high_mul(-k << p, m)) in Q0.31; h =
     leading zeros of the sum of rdbpot(e, 12); r = one_over_one_plus_x of the normalized sum;
     clamp(rdbpot(high_mul(r, e), 12 - h + 31 - 8) + lo).
-    A row whose exponentials sum to 512 or more ends the process of the interpreter. Here such a row gives the
-    lowest code throughout, which is what the last shift, 32 bits or more, leaves over.
+    The sum is kept modulo 2^32, that is 8192. Rows where it then is 512 or more end the process of the
+    interpreter; here they give the lowest code throughout, which is what the last shift, 32 bits or more, leaves.
 
     builtin, and xnnpack as the delegate takes none (``optimized_ops::Softmax``), float:
     e = f32(exp(f32(f32(-s_in * beta) * k))); sum in float32 in index order;
@@ -89,7 +89,7 @@ class Softmax(QnnOperation):
         x, lowest = call.array(0).astype(np.int64), INTEGER_RANGE[call.output.dtype][0]
         e = self.fixed_table(call.input(0).quant.scale).astype(np.int64)[x.max(-1, keepdims=True) - x]
         outside = e < 0
-        total = np.where(outside, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True)
+        total = np.where(outside, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True) % 2**32
         refused = total >= SUM_LIMIT
         headroom = fp.count_leading_zeros32(np.where(refused, 1, total))
         inverse = fp.one_over_one_plus_x(fp.wrap32((total << headroom) - 2**31))
