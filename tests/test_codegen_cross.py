@@ -1,4 +1,4 @@
-"""Kernels for other processors: no run-time library is needed, and an emulated AArch64 gives the same bytes."""
+"""Kernels for other processors: objects need no run-time, and an emulated AArch64 gives the same bytes."""
 
 from __future__ import annotations
 
@@ -157,15 +157,12 @@ def test_emulated_arm64_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
     kernel, rng = KERNELS[name], np.random.default_rng(2)
-    operands = []
-    for value in kernel.graph.inputs:
-        integers = value.type.dtype == "int32"
-        random = (
-            accumulators(rng, value.type.shape)
-            if integers
-            else codes(rng, value.type.dtype, value.type.shape)
-        )
-        operands.append(random)
+    operands = [
+        accumulators(rng, value.type.shape)
+        if value.type.dtype == "int32"
+        else codes(rng, value.type.dtype, value.type.shape)
+        for value in kernel.graph.inputs
+    ]
     with np.errstate(invalid="ignore"):
         wanted = interpret(kernel.graph, operands)[0]
     assert same_bytes(emulated(kernel, operands, tmp_path), wanted)
