@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qimport.ir.graph import Value
-from qimport.lower.requantization import emit_requantization
+from qimport.lower.requantization import emit_requantization, require_supported
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.binary import LEFT_SHIFT, Add, Mul, Sub, SumOperation
 
@@ -23,15 +23,19 @@ def lower_sub(emit: Emitter, op: Sub, use: Use) -> Value:
 @rule(Mul)
 def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
     """The product of the differences from the zero points, rescaled."""
+    require_supported(emit, op, use)
     product = emit.binary("mul", _centred(emit, use, 0), _centred(emit, use, 1))
-    return emit_requantization(emit, product, op.requantization(use.call), use.output.dtype)
+    codes = emit_requantization(emit, product, op.requantization(use.call), use.output.dtype)
+    return emit.reshape(codes, use.output.shape)
 
 
 def _lower_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
+    require_supported(emit, op, use)
     delegated = op.kernel_family(use.call) == "xnnpack"
     total = _delegate_sum(emit, op, use) if delegated else _classic_sum(emit, op, use)
     low, high = op.codes_range(use.call)
-    return emit.clamp(total, use.output.quant.zero_point, low, high, use.output.dtype)
+    codes = emit.clamp(total, use.output.quant.zero_point, low, high, use.output.dtype)
+    return emit.reshape(codes, use.output.shape)
 
 
 def _classic_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
@@ -47,13 +51,19 @@ def _classic_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
 
 def _delegate_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
     k = op.delegate(use.call)
-    a = emit.binary("mul", emit.cast(use.operand(0), "int32"), k.a_factor)
-    b = emit.binary("mul", emit.cast(use.operand(1), "int32"), k.b_factor)
+    a = emit.binary("mul", _wide(emit, use, 0), k.a_factor)
+    b = emit.binary("mul", _wide(emit, use, 1), k.b_factor)
     return emit.binary("shift_right", emit.binary("add", emit.binary("add", a, b), k.offset), k.shift)
+
+
+def _wide(emit: Emitter, use: Use, index: int) -> Value:
+    """An operand as int32; scalars get the rank 1 that constants of rules have."""
+    wide = emit.cast(use.operand(index), "int32")
+    return wide if wide.type.shape else emit.reshape(wide, (1,))
 
 
 def _centred(emit: Emitter, use: Use, index: int) -> Value:
     """An operand as int32 minus its zero point."""
-    wide = emit.cast(use.operand(index), "int32")
+    wide = _wide(emit, use, index)
     zero = use.call.input(index).quant.zero_point
     return emit.binary("sub", wide, zero) if zero else wide

@@ -5,22 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from qimport import prim
-from qimport.errors import Reason, UnsupportedError
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
-from qimport.lower.requantization import emit_requantization
+from qimport.lower.requantization import emit_requantization, require_supported
 from qimport.lower.rule import Emitter, Use
 from qimport.qnn.convolution import WeightedOperation
 
 
 def emit_weighted(emit: Emitter, op: WeightedOperation, use: Use, x: Value, w: Value, mac: prim.Mac) -> Value:
-    """Multiply-accumulate, rescale and clamp; ``x`` is NHWC and ``w`` OHWI.
-
-    Raises :class:`UnsupportedError` where the interpreter does not load the file in this numerics mode.
-    """
-    sentence = op.delegate_refuses(use.call)
-    if sentence is not None:
-        raise UnsupportedError([Reason(None, emit.origin or op.NAME, None, sentence)])
+    """Multiply-accumulate, rescale and clamp; ``x`` is NHWC and ``w`` OHWI."""
+    require_supported(emit, op, use)
     bias = use.operands[2] if len(use.operands) > 2 else None
     if bias is None:
         bias = emit.constant(np.zeros(w.type.shape[0], np.int32))

@@ -11,11 +11,11 @@ import numpy as np
 from qimport.fixedpoint import Int, f32, multiply_by_quantized_multiplier, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
-from qimport.ir.types import TensorType
-from qimport.qnn.base import QnnOperation
+from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.checks import require_eight_bit
 from qimport.qnn.requantization import (
     ACTIVATIONS,
+    ArithmeticOperation,
     Requantization,
     fixed_point_factors,
     is_plain_8bit,
@@ -32,6 +32,9 @@ PRODUCT_RATIOS = (2.0**-16, 2.0**8)
 """Product of the input scales / output scale from which, and below which, the delegate takes a product."""
 
 MAX_DELEGATED_RANK = 6
+
+NARROW_LIMIT = 2**15 - 1
+"""Where the optimized ADD and MUL kernels overflow: their vector loops hold results in 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class DelegateSum:
     shift: int
 
 
-class BinaryOperation(QnnOperation):
+class BinaryOperation(ArithmeticOperation):
     """Two 8-bit operands that broadcast as in NumPy, and a fused activation."""
 
     activation: str
@@ -74,6 +77,23 @@ class BinaryOperation(QnnOperation):
         """Clip bounds in the call's numerics."""
         return output_range(self.activation, call.output, self.kernel_family(call))
 
+    def largest(self, call: Call) -> float:
+        """Bound of the magnitude that a result has before it is clamped, in codes."""
+        raise NotImplementedError
+
+    def unsupported(self, call: Call) -> str | None:
+        """Why this use is not compiled in the call's numerics: overflow that depends on an element's place.
+
+        Elements in whole vectors wrap to 16 bits, those left over do not. Only result scales far too small
+        for the operands get there.
+        """
+        if self.kernel_family(call) != "builtin" or self.largest(call) < NARROW_LIMIT:
+            return None
+        return (
+            f"results reach {self.largest(call):.3g} codes before they are clamped, which overflows 16 bits"
+            " in the interpreter's vectorized kernel; the result needs a larger scale, or the mode reference"
+        )
+
     def _delegable(self, call: Call) -> bool:
         types: tuple[TensorType, ...] = (call.input(0), call.input(1), call.output)
         return all(is_plain_8bit(type_) and len(type_.shape) <= MAX_DELEGATED_RANK for type_ in types)
@@ -83,6 +103,11 @@ class SumOperation(BinaryOperation):
     """ADD and SUB: the sign of the second operand is the only difference."""
 
     SIGN: ClassVar[int]
+
+    def largest(self, call: Call) -> float:
+        """As there; the sum of both magnitudes."""
+        reach = sum(_reach(type_) * type_.quant.scale for type_ in (call.input(0), call.input(1)))
+        return reach / call.output.quant.scale + abs(call.output.quant.zero_point) + 1
 
     def classic(self, call: Call) -> ClassicSum:
         """Factors of the kernels without delegate."""
@@ -128,6 +153,12 @@ class SumOperation(BinaryOperation):
         return np.asarray((a * k.a_factor + b * k.b_factor + k.offset) >> k.shift, np.int64)
 
 
+def _reach(type_: TensorType) -> int:
+    """Largest distance of a code from the zero point."""
+    lowest, highest = INTEGER_RANGE[type_.dtype]
+    return max(type_.quant.zero_point - lowest, highest - type_.quant.zero_point)
+
+
 def _scaled(value: Int, scale: float) -> Int:
     return multiply_by_quantized_multiplier(value, *quantize_multiplier(scale))
 
@@ -167,7 +198,7 @@ class Add(SumOperation):
 class Sub(SumOperation):
     """Difference of two operands that broadcast: :class:`Add` with v, or m_b, negated; C1-C3 as there.
 
-    (``reference_ops::Sub`` and its optimized form give the same bytes.)
+    (``reference_ops::Sub`` and its optimized form give the same bytes, for any scales.)
     """
 
     NAME = "qnn.sub"
@@ -175,6 +206,10 @@ class Sub(SumOperation):
     SIGN = -1
 
     activation: str = "NONE"
+
+    def unsupported(self, call: Call) -> str | None:
+        """Nothing: the optimized kernel has no vector loop."""
+        return None
 
 
 @operation
@@ -207,6 +242,11 @@ class Mul(BinaryOperation):
         """One scale each without quantized dimension, rank up to 6, s in [2^-16, 2^8)."""
         low, high = PRODUCT_RATIOS
         return self._delegable(call) and low <= self.scale(call) < high
+
+    def largest(self, call: Call) -> float:
+        """As there; the product of both magnitudes."""
+        reach = _reach(call.input(0)) * _reach(call.input(1)) * self.scale(call)
+        return reach + abs(call.output.quant.zero_point) + 1
 
     def requantization(self, call: Call) -> Requantization:
         """How products become codes in the call's numerics."""

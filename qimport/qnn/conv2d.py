@@ -29,7 +29,7 @@ class Conv2d(WeightedOperation):
     builtin     the same scales; ``double_up`` (ruy), with groups ``double_away`` (the reference kernel runs).
                 Ruy rounds so on CPUs with AVX; without AVX its portable path rounds once.
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
-                every effective scale < 256
+                every effective scale < 256, and several bias scales exactly with several weight scales
 
     C1 x, w and the result are int8 or all uint8; ranks are 4. C2 the result shape follows from window,
     stride, dilation, padding and O; I * groups = C and groups divides O. C3 x and the result have one scale;

@@ -12,10 +12,10 @@ from qimport.fixedpoint import Int, Rounding, f32, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
 from qimport.ir.types import Quantization, TensorType
-from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_eight_bit
 from qimport.qnn.requantization import (
     ACTIVATIONS,
+    ArithmeticOperation,
     Requantization,
     fixed_point_factors,
     is_plain_8bit,
@@ -28,7 +28,7 @@ XNNPACK_SCALE_LIMIT = 256.0
 """Effective scales from here on make the delegate, and with it the whole file, fail to load."""
 
 
-class WeightedOperation(QnnOperation):
+class WeightedOperation(ArithmeticOperation):
     """Operands x, w, bias or None: exact int32 accumulators (modulo 2^32), then a requantization.
 
     A subclass names the dimension of w that counts output channels and the rounding of its classic kernels.
@@ -41,12 +41,16 @@ class WeightedOperation(QnnOperation):
     constant_weights: bool
 
     def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """Sums of products of operands without zero points: |x|, |w| <= 255, so float64 is exact up to 2^37."""
+        """Sums of products of operands without zero points; float64 holds 2^37 of them exactly."""
         raise NotImplementedError
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """Rounding, leftover rounding and first leftover channel of the kernels without delegate."""
         raise NotImplementedError
+
+    def wants_matching_bias(self, call: Call) -> bool:
+        """Whether the delegate fails on several scales for only one of weights and bias."""
+        return True
 
     def classic_scales(self, call: Call) -> tuple[float, ...]:
         """Effective scales of the kernels without delegate: int8 multiplies in float64, uint8 in float32."""
@@ -97,16 +101,19 @@ class WeightedOperation(QnnOperation):
         q = w.quant
         return q.axis is None if w.dtype == "uint8" else not any(q.zero_points)
 
-    def delegate_refuses(self, call: Call) -> str | None:
-        """Why the delegate takes this use and then fails to prepare it, so that the file does not load.
-
-        None where it does not take it, or where all is well.
-        """
+    def unsupported(self, call: Call) -> str | None:
+        """Why there are no bytes to equal: the delegate takes the use, then fails to load the file."""
         if self.kernel_family(call) != "xnnpack":
             return None
         largest = max(xnnpack_scales(call))
         if largest >= XNNPACK_SCALE_LIMIT:
-            return f"input scale * weight scale / output scale is {largest:g}; XNNPACK requires less than 256"
+            product = f"input scale * weight scale / output scale is {largest:g}"
+            return f"{product}; the XNNPACK delegate requires less than 256, or the file does not load"
+        if has_bias(call) and self.wants_matching_bias(call):
+            counts = [len(call.input(index).quant.scales) for index in (1, 2)]
+            if (counts[0] > 1) != (counts[1] > 1):
+                found = "the weights have {} and the bias {} scales".format(*counts)
+                return f"{found}; the XNNPACK delegate requires as many, or the file does not load"
         return None
 
     def verify_weights(self, call: Call, channels: int) -> None:

@@ -31,7 +31,7 @@ class Dense(WeightedOperation):
                 ``double_up`` (ruy). Ruy rounds so on CPUs with AVX; without AVX its portable path rounds
                 once.
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
-                every effective scale < 256
+                every effective scale < 256; in uint8 a bias of one scale
 
     C1 x, w and the result are int8 or all uint8; w has rank 2. C2 K divides the size of x; the result has
     rows * N elements and N along its last dimension. C3 x and the result have one scale; w has one, or, in
@@ -68,6 +68,10 @@ class Dense(WeightedOperation):
         one_scale = len(call.input(1).quant.scales) == 1
         narrow = self.kernel_family(call) == "builtin" and one_scale
         return effective_scales(call, narrow_product=narrow)
+
+    def wants_matching_bias(self, call: Call) -> bool:
+        """In uint8; int8 weights of one scale become weights of N scales before they are compared."""
+        return call.input(0).dtype == "uint8"
 
     def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
         """One matrix product."""

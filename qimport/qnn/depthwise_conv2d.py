@@ -10,7 +10,7 @@ import numpy.typing as npt
 from qimport.fixedpoint import Int, Rounding
 from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
-from qimport.qnn.convolution import Padding, WeightedOperation, verify_window, window_taps
+from qimport.qnn.convolution import Padding, WeightedOperation, has_bias, verify_window, window_taps
 
 BLOCK = 8
 """Output channels the optimized int8 kernel rounds at a time."""
@@ -31,9 +31,11 @@ class DepthwiseConv2d(WeightedOperation):
     reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
                 (``reference_integer_ops::DepthwiseConvPerChannel``, ``reference_ops::DepthwiseConv``)
     builtin     the same scales; uint8 ``double_away``; int8 ``double_up`` in whole blocks of 8 output
-                channels and ``double_away`` in those left over (the vectorized loop and its tail)
+                channels and ``double_away`` in those left over (the vectorized loop and its tail); requires
+                a bias
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
-                every effective scale < 256; uint8 only if the weights' record names dimension 0
+                every effective scale < 256, and several bias scales exactly with several weight
+                scales; uint8 only if the weights' record names dimension 0
 
     C1 x, w and the result are int8 or all uint8; ranks are 4; w has extent 1 in front. C2 the result shape
     follows from window, stride, dilation, padding and C * m. C3 x and the result have one scale; w has one,
@@ -74,6 +76,12 @@ class DepthwiseConv2d(WeightedOperation):
         if whole == 0:
             return "double_away", None, 0
         return ("double_up", None, 0) if whole == channels else ("double_up", "double_away", whole)
+
+    def unsupported(self, call: Call) -> str | None:
+        """As there, and where the optimized kernel would read a bias that is absent."""
+        if self.kernel_family(call) == "builtin" and not has_bias(call):
+            return "there is no bias; the interpreter's optimized kernel crashes without one"
+        return super().unsupported(call)
 
     def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
         """One elementwise product per tap."""

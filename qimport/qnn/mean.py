@@ -11,9 +11,8 @@ from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_eight_bit
-from qimport.qnn.requantization import Requantization, fixed_point_factors, is_plain_8bit
+from qimport.qnn.requantization import ArithmeticOperation, Requantization, fixed_point_factors, is_plain_8bit
 
 BLOCK = 16
 """Channels the optimized kernel for images rounds at a time."""
@@ -39,7 +38,7 @@ class DelegateMean:
 
 @operation
 @dataclass(frozen=True)
-class Mean(QnnOperation):
+class Mean(ArithmeticOperation):
     """Mean over ``axes``; ``keep_dims`` says whether they stay with extent 1. n elements are reduced to one.
 
     reference, and builtin in general (``reference_ops::QuantizedMeanOrSum``):
@@ -55,7 +54,7 @@ class Mean(QnnOperation):
 
     The interpreter splits the channels between its threads before it forms blocks; this is one thread.
 
-    xnnpack, every step rounded to float32:
+    xnnpack, every step rounded to float32; requires a rank up to 6:
 
         c    = (s_x / s_out) * (1 / n)
         code = clamp(round_even(sum * c + (z_out - (n * z_x) * c)))
@@ -92,9 +91,15 @@ class Mean(QnnOperation):
         return math.prod(call.input(0).shape[axis] for axis in self.axes)
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """One scale each without quantized dimension, rank up to 6."""
-        plain = is_plain_8bit(call.input(0)) and is_plain_8bit(call.output)
-        return plain and len(call.input(0).shape) <= MAX_DELEGATED_RANK
+        """One scale each without quantized dimension."""
+        return is_plain_8bit(call.input(0)) and is_plain_8bit(call.output)
+
+    def unsupported(self, call: Call) -> str | None:
+        """Why there are no bytes to equal: the delegate takes the use, then fails to load the file."""
+        rank = len(call.input(0).shape)
+        if self.kernel_family(call) != "xnnpack" or rank <= MAX_DELEGATED_RANK:
+            return None
+        return f"the operand has rank {rank}; the XNNPACK delegate loads ranks up to {MAX_DELEGATED_RANK}"
 
     def classic(self, call: Call) -> ClassicMean:
         """Parameters of the kernels without delegate."""

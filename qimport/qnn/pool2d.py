@@ -11,15 +11,14 @@ import numpy.typing as npt
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
-from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_eight_bit
 from qimport.qnn.convolution import Padding, verify_window
-from qimport.qnn.requantization import ACTIVATIONS, is_plain_8bit, output_range
+from qimport.qnn.requantization import ACTIVATIONS, ArithmeticOperation, is_plain_8bit, output_range
 
 UNDILATED = (1, 1)
 
 
-class Pool(QnnOperation):
+class Pool(ArithmeticOperation):
     """Operand x NHWC; windows see only the pixels inside the image."""
 
     size: tuple[int, int]
@@ -109,8 +108,8 @@ class MaxPool2d(Pool):
         code = clamp(max of x over the pixels of the window inside the image, low, high)
 
     The same in all three modes (``reference_integer_ops::MaxPool``, ``reference_ops::MaxPool`` and their
-    optimized forms) except that xnnpack rounds the bounds of a fused activation its own way. Scales of x and
-    the result are not compared.
+    optimized forms) except that xnnpack rounds the bounds of a fused activation its own way, and requires
+    equal quantization of x and the result. The others do not compare it.
 
     C1 x and the result are int8 or both uint8, of rank 4, with one scale each. C2 the result shape follows
     from window, stride and padding. C3 every window sees at least one pixel. C4 the activation is one of the
@@ -129,6 +128,13 @@ class MaxPool2d(Pool):
         """One scale each without quantized dimension; strides no longer than the window."""
         within = self.stride[0] <= self.size[0] and self.stride[1] <= self.size[1]
         return within and is_plain_8bit(call.input(0)) and is_plain_8bit(call.output)
+
+    def unsupported(self, call: Call) -> str | None:
+        """Why there are no bytes to equal: the delegate takes the use, then fails to load the file."""
+        alike = call.input(0).quantization == call.output.quantization
+        if alike or self.kernel_family(call) != "xnnpack":
+            return None
+        return "operand and result are quantized unlike each other; the XNNPACK delegate pools no such codes"
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
