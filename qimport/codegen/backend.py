@@ -40,7 +40,7 @@ def optimized(text: str, target: Target) -> tuple[Any, Any]:
         module.verify()
     except RuntimeError as error:
         raise CompilerBug(f"LLVM rejects the generated code: {error}") from error
-    options = llvm.create_pipeline_tuning_options(speed_level=2, size_level=0)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = False  # kernels are vectors already
     options.slp_vectorization = False
     options.loop_unrolling = False  # tiles are unrolled as far as registers go
