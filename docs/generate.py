@@ -1,0 +1,136 @@
+"""Writes the pages of docs/ that are made from the code: `make docs`, or `python docs/generate.py`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from qimport.codegen.target import ARM64, X86_64, target_descriptions, target_named
+from qimport.frontend.ops import IMPORTERS
+from qimport.ir.graph import OPERATIONS
+from qimport.qnn.base import QnnOperation
+
+FOLDER = Path(__file__).resolve().parent
+NOTE = "<!-- Made by docs/generate.py; change the code and run `make docs`. -->"
+
+OPERATORS_HEAD = """# Supported operators
+
+Each operator of TensorFlow Lite that qimport compiles, with the operator versions it accepts and the
+operations of the qnn dialect it imports as. An operator outside its constraints is refused by `qimport check`
+with the reason.
+
+The specifications below are the docstrings of the operations. C1, C2, ... are the constraints the verifier
+checks; `reference`, `builtin` and `xnnpack` are the numerics modes. Where the XNNPACK delegate does not take
+a use, its bytes in mode `xnnpack` are those of `builtin`.
+"""
+
+TARGETS_HEAD = """# Targets
+
+`qimport build MODEL --target T` takes a name of the first table, or `host` for this machine. Features of the
+second table may be added: `x86-64-v3+avxvnni`. `qimport targets` also says what this machine can run.
+
+The target never changes the bytes of the outputs.
+"""
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def qnn_operations() -> dict[str, type[QnnOperation]]:
+    """Every qnn operation by name, sorted."""
+    found = {name: op for name, op in OPERATIONS.items() if issubclass(op, QnnOperation)}
+    return dict(sorted(found.items()))
+
+
+def supported_operators() -> str:
+    """docs/supported-ops.md."""
+    operations = qnn_operations()
+    rows = []
+    for builtin, registration in sorted(IMPORTERS.items()):
+        names = [name for name, op in operations.items() if builtin in op.TFLITE]
+        versions = registration.versions
+        span = str(versions[0]) if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
+        links = ", ".join(f"[`{name}`](#{anchor(name)})" for name in names)
+        rows.append((f"`{builtin}`", span, links))
+    parts = [NOTE, OPERATORS_HEAD, table(("operator", "versions", "imports as"), rows)]
+    parts += [specification(name, op) for name, op in operations.items()]
+    shared = {base.__name__: base for op in operations.values() for base in bases(op)}
+    parts.append("## Common parts")
+    parts += [f"### {name}\n\n{quoted(base)}" for name, base in sorted(shared.items())]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def specification(name: str, op: type[QnnOperation]) -> str:
+    """The section of one operation: its docstring, what it builds on, and which uses the delegate takes."""
+    parts = [f"## {name}", f"Imports {', '.join(f'`{builtin}`' for builtin in op.TFLITE)}.", quoted(op)]
+    if built_on := [f"[{base.__name__}](#{anchor(base.__name__)})" for base in bases(op)]:
+        parts.append(f"Common parts: {', '.join(built_on)}.")
+    if op.xnnpack_takes is QnnOperation.xnnpack_takes:
+        parts.append("The delegate takes no use of it.")
+    else:
+        parts.append(f"The delegate takes:\n\n{quoted(op.xnnpack_takes)}")
+    return "\n\n".join(parts)
+
+
+def quoted(documented: object) -> str:
+    """A docstring as a code block, without reStructuredText roles and literal marks."""
+    text = re.sub(r":\w+:`~?([^`]+)`", r"\1", inspect.getdoc(documented) or "").replace("``", "")
+    return f"```text\n{text}\n```"
+
+
+def bases(op: type[QnnOperation]) -> list[type]:
+    """The classes between an operation and :class:`QnnOperation`, nearest first."""
+    own = op.__mro__[1:]
+    return [base for base in own if issubclass(base, QnnOperation) and base is not QnnOperation]
+
+
+def anchor(heading: str) -> str:
+    """The link target that Markdown renderers give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def targets() -> str:
+    """docs/targets.md."""
+    rows = []
+    for name, description in target_descriptions().items():
+        target = target_named(name)
+        features = " ".join(sorted(target.features)) or "none"
+        rows.append((f"`{name}`", target.triple, features, description))
+    features = [
+        (
+            f"`{feature.name}`",
+            architecture.name,
+            " ".join(feature.llvm),
+            " ".join(feature.implies) or "nothing",
+        )
+        for architecture in (X86_64, ARM64)
+        for feature in architecture.features
+    ]
+    parts = [
+        NOTE,
+        TARGETS_HEAD,
+        table(("target", "triple", "features", ""), rows),
+        "## Features",
+        table(("feature", "architecture", "LLVM names", "implies"), features),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+PAGES = {"supported-ops.md": supported_operators, "targets.md": targets}
+"""File name -> what writes it."""
+
+
+def main() -> None:
+    """Write every page."""
+    for name, write in PAGES.items():
+        (FOLDER / name).write_text(write(), encoding="utf-8")
+        print(f"docs/{name}")
+
+
+if __name__ == "__main__":
+    main()

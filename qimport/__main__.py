@@ -1,0 +1,5 @@
+"""``python -m qimport``: the command line."""
+
+from qimport.cli import main
+
+main()

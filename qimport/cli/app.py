@@ -1,0 +1,96 @@
+"""The command group. Commands live in modules of their names, imported when they run: help stays instant."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from qimport.cli.failures import explain
+from qimport.version import VERSION
+
+COMMANDS: dict[str, str] = {
+    "build": "Write an object file, its C header and an example program.",
+    "check": "Say whether models can be compiled; every reason if not.",
+    "inspect": "Show what a model consists of, at any stage.",
+    "run": "Run a model on this machine.",
+    "targets": "List what code can be built for.",
+    "verify": "Compare a model's outputs with the TFLite interpreter's.",
+}
+"""Command -> one line about it."""
+
+
+class Application(click.Group):
+    """A group that knows its commands by name and turns every exception into a sentence and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"qimport.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in the base class, with the nearest command for a wrong one."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, 1, 0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(COMMANDS))}"
+            raise click.UsageError(f"unknown command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run and end the process. A command returns its exit code, None for 0."""
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except BaseException as error:
+            code = explain(error)
+        sys.exit(code or 0)
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"qimport {VERSION}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Application, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Compile quantized TensorFlow Lite models to native code that gives the interpreter's exact bytes.
+
+    Exit codes: 0 fine, 1 outputs differ, 2 malformed file, 3 unsupported model, 4 wrong target or argument,
+    70 a bug of qimport.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def main() -> NoReturn:
+    """Run the command line with the arguments of the process."""
+    app.main(prog_name="qimport")

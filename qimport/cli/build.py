@@ -1,0 +1,68 @@
+"""``qimport build``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from qimport.cli.files import model_source
+from qimport.cli.options import json_option, model_argument, numerics_option, shape_options, target_option
+from qimport.cli.text import print_json, working
+from qimport.codegen.aot import write_objects
+from qimport.compiler import trace
+
+
+@click.command("build")
+@model_argument
+@target_option
+@click.option(
+    "-o", "--output", metavar="DIR", default=".", show_default=True, help="Folder; made if missing."
+)
+@click.option("--name", help="Name of the files (default: the model's).")
+@click.option("--prefix", help="Begin of every C symbol (default: the name).")
+@numerics_option
+@shape_options
+@json_option
+def command(
+    model: str,
+    target: str,
+    output: str,
+    name: str | None,
+    prefix: str | None,
+    numerics: str,
+    batch: int | None,
+    shapes: Mapping[str, Sequence[int]],
+    as_json: bool,
+) -> None:
+    """Write an object file, its C header and an example program.
+
+    NAME.o is position independent and needs no library but memcpy and memset; NAME.h documents the function
+    NAME_run and every tensor; NAME_example.c is a complete program around it.
+    """
+    stages = trace(model_source(model), target, numerics=numerics, batch=batch, shapes=shapes)
+    chosen = stages.options
+    with working("compiling"):
+        files = write_objects(
+            name or stages.name,
+            stages.inputs,
+            stages.outputs,
+            stages.plan,
+            chosen.target,
+            chosen.numerics,
+            output,
+            prefix,
+        )
+    if as_json:
+        print_json(
+            {
+                "files": [{"path": str(file), "bytes": file.stat().st_size} for file in files],
+                "target": chosen.target.name,
+                "numerics": chosen.numerics,
+                "arena_bytes": stages.plan.arena_bytes,
+            }
+        )
+        return
+    for file in files:
+        click.echo(f"{file}  {file.stat().st_size:,} bytes")
+    click.echo(f"target {chosen.target.name}, numerics {numerics}, arena {stages.plan.arena_bytes:,} bytes")

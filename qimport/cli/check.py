@@ -1,0 +1,61 @@
+"""``qimport check``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from qimport.cli.failures import describe, say
+from qimport.cli.files import read_file
+from qimport.cli.options import json_option, shape_options
+from qimport.cli.text import print_json
+from qimport.errors import QimportError, UnsupportedError
+from qimport.frontend.importer import import_model
+from qimport.frontend.schema import read_model
+
+
+@click.command("check")
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@shape_options
+@json_option
+def command(
+    models: tuple[str, ...], batch: int | None, shapes: Mapping[str, Sequence[int]], as_json: bool
+) -> int:
+    """Say whether models can be compiled; every reason if not.
+
+    The exit code is the largest of all files: 0 supported, 2 malformed, 3 unsupported.
+    """
+    reports = [_check(path, batch, shapes) for path in models]
+    if as_json:
+        print_json(reports)
+    for report in () if as_json else reports:
+        if report["error"] is None:
+            click.echo(f"{report['file']}: supported, {report['operators']} operators")
+        else:
+            say(report["error"])
+    return max(int(report["exit_code"]) for report in reports)
+
+
+def _check(path: str, batch: int | None, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """The verdict on one file, ready for JSON."""
+    try:
+        model = read_model(read_file(path), source=path)
+        operators = len(import_model(model, batch=batch, shapes=shapes).graph.nodes)
+    except (QimportError, OSError) as error:
+        found = describe(error)
+        if found is None:
+            raise
+        code, sentence = found
+        named = isinstance(error, OSError) or sentence.startswith(f"{path}: ")
+        reasons = error.reasons if isinstance(error, UnsupportedError) else ()
+        return {
+            "file": path,
+            "exit_code": code,
+            "operators": None,
+            "error": sentence if named else f"{path}: {sentence}",
+            "reasons": [dataclasses.asdict(reason) for reason in reasons],
+        }
+    return {"file": path, "exit_code": 0, "operators": operators, "error": None, "reasons": []}

@@ -1,0 +1,157 @@
+"""Files of the command line: models, tensors as .npy, .npz and raw, results; ``-`` is stdin or stdout."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.errors import ArgumentError
+
+Array = npt.NDArray[Any]
+
+NPY_MAGIC = b"\x93NUMPY"
+NPZ_MAGIC = b"PK\x03\x04"
+
+
+class Described(Protocol):
+    """What this module needs to know of an input or output."""
+
+    @property
+    def name(self) -> str:
+        """Name in the file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Static shape."""
+
+    @property
+    def dtype(self) -> Any:
+        """Anything ``numpy.dtype`` accepts."""
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file, or of stdin for ``-``."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    return Path(path).read_bytes()
+
+
+def model_source(path: str) -> str | bytes:
+    """What :func:`qimport.compile` takes for a MODEL argument: the path, or what stdin holds."""
+    return read_file(path) if path == "-" else path
+
+
+def read_inputs(paths: Sequence[str], inputs: Sequence[Described], names: Mapping[str, int]) -> list[Array]:
+    """One array per model input, in the model's order.
+
+    ``names`` maps every name that an input goes by to its position. Each of ``paths`` may begin with
+    ``NAME=``; those without fill the inputs that no name claims, in order. One .npz may give several inputs:
+    by the names of its arrays, or a single array to a single input.
+    """
+    found: dict[int, Array] = {}
+    unnamed: list[tuple[str, bytes]] = []
+    for path in paths:
+        name, _, rest = path.partition("=")
+        if rest and name in names:
+            found[names[name]] = _read_tensor(rest, read_file(rest), inputs[names[name]])
+            continue
+        content = read_file(path)
+        if content.startswith(NPZ_MAGIC):
+            found.update(_read_archive(path, content, names, len(inputs)))
+        else:
+            unnamed.append((path, content))
+    free = [position for position in range(len(inputs)) if position not in found]
+    if len(unnamed) != len(free):
+        wanted = ", ".join(repr(item.name) for item in inputs)
+        raise ArgumentError(
+            f"{len(paths)} file(s) do not give each of the {len(inputs)} input(s) of the model once: {wanted}"
+        )
+    for position, (path, content) in zip(free, unnamed, strict=True):
+        found[position] = _read_tensor(path, content, inputs[position])
+    return [found[position] for position in range(len(inputs))]
+
+
+def _read_archive(path: str, content: bytes, names: Mapping[str, int], count: int) -> dict[int, Array]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ArgumentError(f"{path}: not a readable .npz file ({error})") from None
+    if len(arrays) == count == 1:
+        return {0: next(iter(arrays.values()))}
+    known = {names[name]: array for name, array in arrays.items() if name in names}
+    if not known:
+        raise ArgumentError(
+            f"{path} holds arrays named {', '.join(arrays)}; inputs of the model are {', '.join(names)}"
+        )
+    return known
+
+
+def _read_tensor(path: str, content: bytes, item: Described) -> Array:
+    """A .npy file as it is; anything else as the raw little-endian elements of ``item``."""
+    if content.startswith(NPY_MAGIC):
+        try:
+            return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+        except (ValueError, OSError, EOFError) as error:
+            raise ArgumentError(f"{path}: not a readable .npy file ({error})") from None
+    dtype = np.dtype(item.dtype).newbyteorder("<")
+    expected = int(np.prod(item.shape)) * dtype.itemsize
+    if len(content) != expected:
+        raise ArgumentError(
+            f"{path} has {len(content)} bytes; input {item.name!r} of shape {item.shape} and type "
+            f"{np.dtype(item.dtype)} has {expected}"
+        )
+    return np.frombuffer(content, dtype).reshape(item.shape).astype(item.dtype)
+
+
+def write_outputs(path: str, outputs: Sequence[Described], arrays: Sequence[Array]) -> list[str]:
+    """Write results and return the names of the files.
+
+    ``-`` is the raw bytes of all outputs on stdout, ``X.npz`` all outputs by name, ``X.npy`` and ``X.raw`` a
+    single output; anything else is a folder that gets ``output0.npy`` and so on.
+    """
+    target = Path(path)
+    suffix = target.suffix
+    if path == "-":
+        for array in arrays:
+            sys.stdout.buffer.write(_raw(array))
+        sys.stdout.buffer.flush()
+        return []
+    if suffix == ".npz":
+        named = {item.name: array for item, array in zip(outputs, arrays, strict=True)}
+        if len(named) != len(arrays):
+            raise ArgumentError(f"{path}: outputs share a name; give a folder instead")
+        # savez takes arrays by keyword, and a tensor may be called "file".
+        with zipfile.ZipFile(target, "w") as archive:
+            for name, array in named.items():
+                archive.writestr(f"{name}.npy", _npy(array))
+        return [path]
+    if suffix in (".npy", ".raw"):
+        if len(arrays) != 1:
+            raise ArgumentError(
+                f"{path} holds one output, the model has {len(arrays)}; give a .npz or a folder"
+            )
+        target.write_bytes(_npy(arrays[0]) if suffix == ".npy" else _raw(arrays[0]))
+        return [path]
+    target.mkdir(parents=True, exist_ok=True)
+    files = [target / f"output{number}.npy" for number in range(len(arrays))]
+    for file, array in zip(files, arrays, strict=True):
+        file.write_bytes(_npy(array))
+    return [str(file) for file in files]
+
+
+def _npy(array: Array) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _raw(array: Array) -> bytes:
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()

@@ -1,0 +1,59 @@
+"""Arguments that several commands take, and how their text becomes values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from qimport.ir.graph import NUMERICS
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """``NAME=1,224,224,3`` as (name, sizes); the name may itself hold ``=``."""
+    name, _, sizes = text.rpartition("=")
+    try:
+        shape = tuple(int(size) for size in sizes.split(",")) if sizes else ()
+    except ValueError:
+        name = ""
+    if not name:
+        raise click.BadParameter(f"{text!r} is no shape; expected for example image=1,224,224,3")
+    return name, shape
+
+
+model_argument = click.argument("model", metavar="MODEL")
+"""A .tflite file, ``-`` for stdin."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+target_option = click.option(
+    "--target", default="host", metavar="T", show_default=True, help="See `qimport targets`."
+)
+
+numerics_option = click.option(
+    "--numerics",
+    type=click.Choice(NUMERICS),
+    default="reference",
+    show_default=True,
+    help="Whose bytes: the interpreter's reference kernels, its builtin kernels, or its default, XNNPACK.",
+)
+
+
+def shape_options(function: Function) -> Function:
+    """``--batch`` and ``--shape``, as the arguments ``batch`` and ``shapes`` of the importer."""
+    batch = click.option(
+        "--batch", type=int, metavar="N", help="Size of open leading dimensions (default 1)."
+    )
+    shape = click.option(
+        "--shape",
+        "shapes",
+        metavar="NAME=N,N,...",
+        type=parse_shape,
+        multiple=True,
+        callback=lambda _context, _parameter, pairs: dict(pairs),
+        help="Whole shape of an input; may be repeated.",
+    )
+    return batch(shape(function))
