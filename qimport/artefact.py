@@ -1,0 +1,280 @@
+"""What compiling gives, as a plain record, and the file it is kept in.
+
+The file is a ZIP archive of four members: ``model.json`` (everything small, readable), ``code.o`` (a
+position-independent ELF object), ``constants.bin`` (weights and tables, packed for that code), ``plan.txt``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.codegen.target import ARM64, X86_64, Target
+from qimport.errors import ArgumentError, ModelError, QimportError
+from qimport.ir.graph import NUMERICS, Numerics
+from qimport.ir.types import DTYPES, Quantization, TensorType
+from qimport.lower.arena import ALIGNMENT
+from qimport.oracle import SUPPORTED_VERSION
+from qimport.version import VERSION
+
+FORMAT = "qimport compiled model"
+INTERPRETER = f"ai-edge-litert {SUPPORTED_VERSION}"
+
+Bytes = npt.NDArray[np.uint8]
+
+_ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, ARM64)}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output: name and tensor index in the file, and its type.
+
+    ``shape_signature`` is the shape as the file leaves it open, -1 where a dimension may change.
+    """
+
+    name: str
+    index: int
+    type: TensorType
+    shape_signature: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Static shape."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy element type."""
+        return self.type.numpy
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """float32 values, one per tensor or one per channel; empty where the tensor is not quantized."""
+        return self.type.quantization.scales if self.type.quantization else ()
+
+    @property
+    def zero_points(self) -> tuple[int, ...]:
+        """As many as ``scales``."""
+        return self.type.quantization.zero_points if self.type.quantization else ()
+
+    @property
+    def axis(self) -> int | None:
+        """The dimension that several scales belong to."""
+        return self.type.quantization.axis if self.type.quantization else None
+
+    @property
+    def scale(self) -> float | None:
+        """The only scale, None where there are none or several."""
+        return self.scales[0] if len(self.scales) == 1 else None
+
+    @property
+    def zero_point(self) -> int | None:
+        """The only zero point, None where there are none or several."""
+        return self.zero_points[0] if len(self.scales) == 1 else None
+
+
+@dataclass(frozen=True)
+class SignatureInfo:
+    """A named way to call the model: argument names -> positions of inputs, result names -> of outputs."""
+
+    key: str
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Artefact:
+    """A compiled model without anything of this process in it.
+
+    ``entry`` is the symbol of ``void entry(inputs, outputs, arena, constants)`` in ``object_code``;
+    ``constants`` lies at a 64-byte aligned address and is read-only; ``plan`` is the kernel plan as text and
+    ``rows`` the kernel row of every call.
+    """
+
+    name: str
+    numerics: Numerics
+    target: Target
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    signatures: tuple[SignatureInfo, ...]
+    arena_bytes: int
+    plan: str
+    rows: tuple[str, ...]
+    entry: str
+    object_code: bytes
+    constants: Bytes
+
+    def to_bytes(self) -> bytes:
+        """The content of a file; equal artefacts give equal bytes."""
+        members = {
+            "model.json": json.dumps(self._description(), indent=1).encode(),
+            "code.o": self.object_code,
+            "constants.bin": self.constants.tobytes(),
+            "plan.txt": self.plan.encode(),
+        }
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+        return stream.getvalue()
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "interpreter": INTERPRETER,
+            "name": self.name,
+            "numerics": self.numerics,
+            "target": {
+                "name": self.target.name,
+                "architecture": self.target.architecture.name,
+                "features": sorted(self.target.features),
+                "llvm": self.target.feature_string,
+            },
+            "inputs": [_describe(info) for info in self.inputs],
+            "outputs": [_describe(info) for info in self.outputs],
+            "signatures": [
+                {"key": item.key, "inputs": dict(item.inputs), "outputs": dict(item.outputs)}
+                for item in self.signatures
+            ],
+            "arena_bytes": self.arena_bytes,
+            "rows": list(self.rows),
+            "entry": self.entry,
+        }
+
+
+def aligned_bytes(size: int) -> Bytes:
+    """``size`` zero bytes at a 64-byte aligned address; the address is valid also for a size of 0."""
+    room = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -int(room.ctypes.data) % ALIGNMENT
+    return room[start : start + size]
+
+
+def aligned_copy(content: bytes) -> Bytes:
+    """A read-only copy at a 64-byte aligned address."""
+    copy = aligned_bytes(len(content))
+    copy[:] = np.frombuffer(content, np.uint8)
+    copy.flags.writeable = False
+    return copy
+
+
+def write_file(artefact: Artefact, path: str | os.PathLike[str]) -> None:
+    """Write the file beside its place and rename it: it is never seen half written.
+
+    Raises:
+        ArgumentError: the system refuses.
+    """
+    place = Path(path)
+    scratch = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        scratch.write_bytes(artefact.to_bytes())
+        os.replace(scratch, place)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise ArgumentError(f"cannot write {place}: {error.strerror or error}") from error
+
+
+def read_file(path: str | os.PathLike[str]) -> Artefact:
+    """Read what :func:`write_file` wrote.
+
+    Raises:
+        ArgumentError: the file cannot be read.
+        ModelError: it is no such file, damaged, or of another version.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ArgumentError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+    return from_bytes(content, os.fspath(path))
+
+
+def from_bytes(content: bytes, source: str = "compiled model") -> Artefact:
+    """The inverse of :meth:`Artefact.to_bytes`; ``source`` names it in errors.
+
+    Raises:
+        ModelError: as :func:`read_file`.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            description = json.loads(archive.read("model.json"))
+            members = {name: archive.read(name) for name in ("code.o", "constants.bin", "plan.txt")}
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ModelError(f"{source} is no compiled model of qimport, or it is damaged ({error})") from error
+    _check_versions(description, source)
+    try:
+        return _assemble(description, members)
+    except (KeyError, TypeError, ValueError, QimportError) as error:
+        raise ModelError(f"{source} is damaged: its description does not fit ({error})") from error
+
+
+def _check_versions(description: Any, source: str) -> None:
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ModelError(f"{source} is no compiled model of qimport")
+    wanted = {"version": ("qimport", VERSION), "interpreter": ("numerics of", INTERPRETER)}
+    for key, (what, present) in wanted.items():
+        if description.get(key) != present:
+            raise ModelError(
+                f"{source} was compiled with {what} {description.get(key)}, this is {present};"
+                " compile the model again"
+            )
+
+
+def _assemble(description: Mapping[str, Any], members: Mapping[str, bytes]) -> Artefact:
+    target = description["target"]
+    architecture = _ARCHITECTURES[target["architecture"]]
+    if description["numerics"] not in NUMERICS:
+        raise ValueError(f"unknown numerics {description['numerics']!r}")
+    return Artefact(
+        name=str(description["name"]),
+        numerics=cast(Numerics, description["numerics"]),
+        target=Target(target["name"], architecture, architecture.closure(target["features"])),
+        inputs=tuple(map(_tensor_info, description["inputs"])),
+        outputs=tuple(map(_tensor_info, description["outputs"])),
+        signatures=tuple(
+            SignatureInfo(item["key"], dict(item["inputs"]), dict(item["outputs"]))
+            for item in description["signatures"]
+        ),
+        arena_bytes=int(description["arena_bytes"]),
+        plan=members["plan.txt"].decode(),
+        rows=tuple(description["rows"]),
+        entry=str(description["entry"]),
+        object_code=members["code.o"],
+        constants=aligned_copy(members["constants.bin"]),
+    )
+
+
+def _describe(info: TensorInfo) -> dict[str, Any]:
+    """JSON keeps every float exactly, as its shortest text that reads back the same."""
+    return {
+        "name": info.name,
+        "index": info.index,
+        "dtype": info.type.dtype,
+        "shape": list(info.shape),
+        "shape_signature": list(info.shape_signature),
+        "scales": list(info.scales),
+        "zero_points": list(info.zero_points),
+        "axis": info.axis,
+    }
+
+
+def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:
+    def numbers(values: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(int(value) for value in values)
+
+    if item["dtype"] not in DTYPES:
+        raise ValueError(f"unknown element type {item['dtype']!r}")
+    quantization = None
+    if item["scales"]:
+        scales = tuple(float(scale) for scale in item["scales"])
+        quantization = Quantization(scales, numbers(item["zero_points"]), item["axis"])
+    type_ = TensorType(item["dtype"], numbers(item["shape"]), quantization)
+    return TensorInfo(str(item["name"]), int(item["index"]), type_, numbers(item["shape_signature"]))

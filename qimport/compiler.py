@@ -1,0 +1,252 @@
+"""The way from a .tflite file to a compiled model, as one call and stage by stage."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from qimport.artefact import Artefact, SignatureInfo, TensorInfo, aligned_copy
+from qimport.codegen.backend import assembly, object_code
+from qimport.codegen.host import resolve_target
+from qimport.codegen.program import Program, generate
+from qimport.codegen.target import Target
+from qimport.errors import ArgumentError
+from qimport.frontend import importer
+from qimport.frontend.importer import Imported, import_model
+from qimport.frontend.model import Model
+from qimport.frontend.schema import read_model
+from qimport.ir.graph import NUMERICS, Graph, Numerics
+from qimport.ir.text import print_graph
+from qimport.lower.pipeline import lower
+from qimport.lower.plan import Plan, make_plan
+from qimport.model import CompiledModel
+
+ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview
+"""A path, or the content of a file."""
+
+STAGES = ("qnn", "prim", "plan", "llvm", "asm")
+"""What :meth:`Compilation.text` prints."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is compiled; see :func:`compile`."""
+
+    target: Target
+    numerics: Numerics = "reference"
+    batch: int | None = None
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    subgraph: int = 0
+
+
+class Compilation:
+    """Every stage of compiling one model, each computed when it is first asked for.
+
+    ``content`` is the file and ``source`` its path, empty where there is none. What each stage raises stands
+    at :func:`compile`.
+    """
+
+    def __init__(self, content: bytes, source: str, options: Options) -> None:
+        self.content = content
+        self.source = source
+        self.options = options
+
+    @cached_property
+    def model(self) -> Model:
+        """The file as it is."""
+        return read_model(self.content, source=self.source or "model")
+
+    @cached_property
+    def imported(self) -> Imported:
+        """The qnn graph, and which tensor of the file each of its values is."""
+        options = self.options
+        return import_model(self.model, batch=options.batch, shapes=options.shapes, subgraph=options.subgraph)
+
+    @cached_property
+    def prim(self) -> Graph:
+        """Integer operations in the numerics mode."""
+        return lower(self.imported.graph, self.options.numerics)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Kernel calls over one arena."""
+        return make_plan(self.prim)
+
+    @cached_property
+    def program(self) -> Program:
+        """LLVM code and packed constants for the target."""
+        return generate(self.plan, self.options.target)
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix, or of the graph where there is no file."""
+        return Path(self.source).stem or self.imported.graph.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs in the order of the file."""
+        return tuple(map(_tensor_info, self.imported.inputs))
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs in the order of the file."""
+        return tuple(map(_tensor_info, self.imported.outputs))
+
+    @property
+    def signatures(self) -> tuple[SignatureInfo, ...]:
+        """Named ways to call the imported subgraph."""
+        inputs = {info.index: position for position, info in enumerate(self.imported.inputs)}
+        outputs = {info.index: position for position, info in enumerate(self.imported.outputs)}
+        return tuple(
+            SignatureInfo(
+                signature.key,
+                {name: inputs[index] for name, index in signature.inputs.items() if index in inputs},
+                {name: outputs[index] for name, index in signature.outputs.items() if index in outputs},
+            )
+            for signature in self.imported.signatures
+        )
+
+    def with_outputs(self, tensors: Sequence[int]) -> Compilation:
+        """The same model with computed tensors of the file, given by index, as its only outputs."""
+        imported = self.imported
+        values = [imported.tensors[index] for index in tensors]
+        infos = [
+            importer.TensorInfo(value.name, value.type, index, value.type.shape)
+            for index, value in zip(tensors, values, strict=True)
+        ]
+        other = Compilation(self.content, self.source, self.options)
+        other.imported = replace(
+            imported,
+            graph=replace(imported.graph, outputs=tuple(values)),
+            outputs=tuple(infos),
+            signatures=(),
+        )
+        return other
+
+    def text(self, stage: str) -> str:
+        """One of :data:`STAGES` as text.
+
+        Raises:
+            ArgumentError: there is no such stage.
+        """
+        if stage not in STAGES:
+            raise ArgumentError(unknown("stage", stage, STAGES))
+        if stage == "qnn":
+            return print_graph(self.imported.graph)
+        if stage == "prim":
+            return print_graph(self.prim)
+        if stage == "plan":
+            return str(self.plan)
+        return self.program.text if stage == "llvm" else assembly(self.program.text, self.options.target)
+
+    def artefact(self) -> Artefact:
+        """Everything that running needs."""
+        return Artefact(
+            name=self.name,
+            numerics=self.options.numerics,
+            target=self.options.target,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            signatures=self.signatures,
+            arena_bytes=self.plan.arena_bytes,
+            plan=str(self.plan),
+            rows=self.program.rows,
+            entry=self.program.entry,
+            object_code=object_code(self.program.text, self.options.target),
+            constants=aligned_copy(self.program.constants),
+        )
+
+
+def compile(  # noqa: A001 - the public name
+    model: ModelSource,
+    target: str | Target = "host",
+    *,
+    numerics: str = "reference",
+    batch: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    threads: int = 1,
+    subgraph: int = 0,
+) -> CompiledModel:
+    """Compile a quantized TensorFlow Lite model.
+
+    Args:
+        model: a path, or the content of a .tflite file.
+        target: ``host``, a name that ``qimport targets`` lists, or a :class:`Target`.
+        numerics: whose bytes the outputs equal: ``reference`` (the interpreter's reference kernels),
+            ``builtin`` (its optimized kernels without a delegate) or ``xnnpack`` (the interpreter's default).
+        batch: size of every leading dimension that the file leaves open; 1 by default.
+        shapes: whole input shapes by tensor name or signature argument.
+        threads: 1; generated code runs on the thread that calls it.
+        subgraph: which subgraph of the file.
+
+    Raises:
+        ArgumentError: an argument names nothing, or the file cannot be read.
+        ModelError: the file is malformed.
+        UnsupportedError: with every reason.
+        TargetError: an unknown target.
+    """
+    if threads != 1:
+        raise ArgumentError(f"threads is {threads}; generated code runs on the one thread that calls it")
+    compilation = trace(model, target, numerics=numerics, batch=batch, shapes=shapes, subgraph=subgraph)
+    content, source, options = compilation.content, compilation.source, compilation.options
+    return CompiledModel(
+        compilation.artefact(), lambda stage: Compilation(content, source, options).text(stage)
+    )
+
+
+def trace(
+    model: ModelSource,
+    target: str | Target = "host",
+    *,
+    numerics: str = "reference",
+    batch: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    subgraph: int = 0,
+) -> Compilation:
+    """The stages of :func:`compile`; nothing but the arguments is looked at yet."""
+    content, source = read_source(model)
+    options = Options(resolve_target(target), check_numerics(numerics), batch, dict(shapes or {}), subgraph)
+    return Compilation(content, source, options)
+
+
+def read_source(model: ModelSource) -> tuple[bytes, str]:
+    """The content of a model and its path, empty where only the content is given.
+
+    Raises:
+        ArgumentError: the file cannot be read.
+    """
+    if isinstance(model, bytes | bytearray | memoryview):
+        return bytes(model), ""
+    if not isinstance(model, str | os.PathLike):
+        raise ArgumentError(f"a model is a path or the content of a file, not {type(model).__name__}")
+    path = os.fspath(model)
+    try:
+        return Path(path).read_bytes(), path
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ArgumentError(f"cannot read {path!r}: {reason.lower()}") from error
+
+
+def check_numerics(name: str) -> Numerics:
+    """``name``, if it is a numerics mode; raises :class:`ArgumentError` with the nearest one."""
+    if name not in NUMERICS:
+        raise ArgumentError(unknown("numerics mode", name, NUMERICS))
+    return name
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> str:
+    """A sentence with the nearest known name."""
+    near = difflib.get_close_matches(str(name), known, 1, 0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"unknown {what} {name!r}; {hint}"
+
+
+def _tensor_info(info: importer.TensorInfo) -> TensorInfo:
+    return TensorInfo(info.name, info.index, info.type, info.shape_signature)
+
+
+__all__ = ["STAGES", "Compilation", "Options", "compile", "trace"]

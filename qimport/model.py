@@ -1,0 +1,230 @@
+"""Compiled models and sessions: what runs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from qimport import artefact as files
+from qimport.arrays import Array, Inputs, checked, in_order, to_floats
+from qimport.artefact import Artefact, SignatureInfo, TensorInfo, aligned_bytes
+from qimport.codegen.host import why_not_runnable
+from qimport.codegen.jit import LoadedCode, load_object
+from qimport.codegen.target import Target
+from qimport.errors import ArgumentError, TargetError
+from qimport.ir.graph import Numerics
+
+StageText = Callable[[str], str]
+
+
+class _Workspace:
+    """An arena and two arrays of addresses: what one call at a time needs."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        self._arena = aligned_bytes(artefact.arena_bytes)
+        self._arena_address = int(self._arena.ctypes.data)
+        self._constants = int(artefact.constants.ctypes.data)
+        self._inputs = (ctypes.c_void_p * len(artefact.inputs))()
+        self._outputs = (ctypes.c_void_p * len(artefact.outputs))()
+
+    def run(self, code: LoadedCode, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Run on contiguous arrays of the right types, at any addresses."""
+        for position, array in enumerate(inputs):
+            self._inputs[position] = array.ctypes.data
+        for position, array in enumerate(outputs):
+            self._outputs[position] = array.ctypes.data
+        code(self._inputs, self._outputs, self._arena_address, self._constants)
+
+
+class CompiledModel:
+    """A model as native code: an immutable value that any number of threads may call and pickle can carry.
+
+    Make one with :func:`qimport.compile` or :func:`qimport.load`. Code for another kind of machine can be
+    saved, not run.
+    """
+
+    def __init__(self, artefact: Artefact, stage_text: StageText | None = None) -> None:
+        self._artefact = artefact
+        self._stage_text = stage_text
+        self._lock = threading.Lock()
+        self._code: LoadedCode | None = None
+        self._idle: deque[_Workspace] = deque()
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix, or of the graph."""
+        return self._artefact.name
+
+    @property
+    def numerics(self) -> Numerics:
+        """Whose bytes the outputs equal."""
+        return self._artefact.numerics
+
+    @property
+    def target(self) -> Target:
+        """What the code is for."""
+        return self._artefact.target
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs in the order of the file."""
+        return self._artefact.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs in the order of the file."""
+        return self._artefact.outputs
+
+    @property
+    def signatures(self) -> tuple[SignatureInfo, ...]:
+        """Named ways to call the model."""
+        return self._artefact.signatures
+
+    @property
+    def arena_bytes(self) -> int:
+        """Scratch memory of one call in flight."""
+        return self._artefact.arena_bytes
+
+    @property
+    def plan(self) -> str:
+        """The kernel plan as text: one line per kernel call."""
+        return self._artefact.plan
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Which row of the kernel table computes each call of the plan."""
+        return self._artefact.rows
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{info.name!r}: {info.type}" for info in self.inputs)
+        results = ", ".join(f"{info.name!r}: {info.type}" for info in self.outputs)
+        return (
+            f"<CompiledModel {self.name!r} ({arguments}) -> ({results}),"
+            f" numerics {self.numerics}, target {self.target.name}>"
+        )
+
+    def run(self, inputs: Inputs, *, quantize: bool = False, dequantize: bool = False) -> list[Array]:
+        """Run once and return new arrays, one per output.
+
+        Args:
+            inputs: arrays in the order of :attr:`inputs`, a mapping from names (of tensors or of a
+                signature's arguments), or a single array. Read-only, unaligned and non-contiguous ones are
+                fine; the last are copied.
+            quantize: turn float arrays into codes for quantized inputs, as a QUANTIZE operator would.
+            dequantize: return the real values of quantized outputs, as a DEQUANTIZE operator would.
+
+        Raises:
+            ArgumentError: number, name, shape or element type of an array is wrong.
+            TargetError: the code is for another machine.
+        """
+        arrays = in_order(inputs, self.inputs, self.signatures)
+        ready = [
+            checked(array, info, self.numerics, quantize)
+            for array, info in zip(arrays, self.inputs, strict=True)
+        ]
+        outputs: list[Array] = [np.empty(info.shape, info.dtype) for info in self.outputs]
+        code = self._load()
+        try:
+            workspace = self._idle.pop()
+        except IndexError:
+            workspace = _Workspace(self._artefact)
+        workspace.run(code, ready, outputs)
+        self._idle.append(workspace)
+        if not dequantize:
+            return outputs
+        return [
+            to_floats(array, info, self.numerics) for array, info in zip(outputs, self.outputs, strict=True)
+        ]
+
+    __call__ = run
+
+    def session(self) -> Session:
+        """An arena with input and output buffers of its own, for calls without any copy.
+
+        Raises:
+            TargetError: the code is for another machine.
+        """
+        return Session(self._artefact, self._load())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that :func:`qimport.load` reads.
+
+        Raises:
+            ArgumentError: the system refuses.
+        """
+        files.write_file(self._artefact, path)
+
+    def stage(self, name: str) -> str:
+        """A stage of the compilation as text: ``qnn``, ``prim``, ``plan``, ``llvm`` or ``asm``.
+
+        Stages are not kept: all but the plan are computed again.
+
+        Raises:
+            ArgumentError: an unknown stage, or the model was loaded and has only its ``plan``.
+        """
+        if name == "plan":
+            return self.plan
+        if self._stage_text is None:
+            raise ArgumentError(
+                f"a loaded model holds no stage {name!r}, only its plan; compile the .tflite file again"
+            )
+        return self._stage_text(name)
+
+    def _load(self) -> LoadedCode:
+        """The code, loaded at its first use."""
+        with self._lock:
+            if self._code is None:
+                self._code = load_object(self._artefact.object_code, self._artefact.entry, self.target)
+            return self._code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self._artefact.to_bytes(),)
+
+
+class Session:
+    """One arena with bound buffers: fill :attr:`inputs`, call :meth:`run`, read :attr:`outputs`.
+
+    A session is for one thread at a time; several sessions of one model run side by side.
+    """
+
+    def __init__(self, artefact: Artefact, code: LoadedCode) -> None:
+        self._artefact = artefact  # keeps the constants
+        self._code = code
+        self._workspace = _Workspace(artefact)
+        self.inputs: tuple[Array, ...] = tuple(map(_buffer, artefact.inputs))
+        """Arrays of the model's shapes and types, to be written in place."""
+        self.outputs: tuple[Array, ...] = tuple(map(_buffer, artefact.outputs))
+        """Arrays that :meth:`run` overwrites."""
+
+    def run(self) -> None:
+        """Compute the outputs from what the input buffers hold."""
+        self._workspace.run(self._code, self.inputs, self.outputs)
+
+
+def _buffer(info: TensorInfo) -> Array:
+    return aligned_bytes(info.type.nbytes).view(info.dtype).reshape(info.shape)
+
+
+def _unpickle(content: bytes) -> CompiledModel:
+    return CompiledModel(files.from_bytes(content, "the pickled model"))
+
+
+def load(path: str | os.PathLike[str]) -> CompiledModel:
+    """Read a model that :meth:`CompiledModel.save` wrote. It is native code: load only what you trust.
+
+    Raises:
+        ArgumentError: the file cannot be read.
+        ModelError: it is not such a file, damaged, or written by another version of qimport.
+        TargetError: this machine cannot run the code.
+    """
+    artefact = files.read_file(path)
+    reason = why_not_runnable(artefact.target)
+    if reason is not None:
+        raise TargetError(f"{os.fspath(path)} holds code for {artefact.target.name}: {reason}")
+    return CompiledModel(artefact)
