@@ -26,7 +26,7 @@ from qimport.ir.text import (
     print_graph,
     random_array,
 )
-from qimport.ir.types import DTYPES, Quantization, TensorType, type_of
+from qimport.ir.types import DTYPES, INTEGER_RANGE, Quantization, TensorType, type_of
 
 FILETESTS = sorted(Path(__file__).with_name("filetests").glob("*.qir"))
 
@@ -76,7 +76,8 @@ def graphs(draw: st.DrawFn) -> Graph:
         rank = len(x.type.shape)
         pads = tuple(draw(st.integers(0, 2)) for _ in range(rank))
         padded = tuple(size + pad for size, pad in zip(x.type.shape, pads, strict=True))
-        value = draw(st.integers(-(2**63), 2**63) | st.floats(allow_nan=False))
+        whole = st.integers(*INTEGER_RANGE.get(x.type.dtype, (-(2**63), 2**63)))
+        value = draw(whole if x.type.dtype in INTEGER_RANGE else whole | st.floats(allow_nan=False))
         op, shape = draw(
             st.sampled_from(
                 [

@@ -8,6 +8,7 @@ import numpy as np
 
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
+from qimport.ir.types import INTEGER_RANGE
 
 
 @operation
@@ -35,7 +36,8 @@ class Reshape(Operation):
 class Pad(Operation):
     """Surround with ``value``. ``before`` and ``after`` hold one count >= 0 per dimension.
 
-    C1 the result shape is x.shape + before + after; element type stays.
+    C1 there are counts for every dimension and the result shape is x.shape + before + after; element type
+    stays. C2 integer tensors have ``value`` among their elements.
     """
 
     NAME = "prim.pad"
@@ -45,12 +47,18 @@ class Pad(Operation):
     value: int | float
 
     def verify(self, call: Call) -> None:
-        """Check C1."""
+        """Check C1, C2."""
         x, out = call.input(0), call.output
+        ranks = len(self.before) == len(self.after) == len(x.shape)
+        require(ranks, "C1", f"pads of {len(self.before)} and {len(self.after)} dimensions for {x}")
         pads = zip(x.shape, self.before, self.after, strict=True)
         wanted = tuple(size + before + after for size, before, after in pads)
         require(out.dtype == x.dtype and out.shape == wanted, "C1", f"result must have shape {wanted}")
         require(min((0, *self.before, *self.after)) == 0, "C1", "pads must not be negative")
+        if out.dtype in INTEGER_RANGE:
+            low, high = INTEGER_RANGE[out.dtype]
+            element = low <= self.value <= high and self.value % 1 == 0
+            require(element, "C2", f"{self.value} is no element of {out}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy pad."""
@@ -63,7 +71,8 @@ class Pad(Operation):
 class Slice(Operation):
     """x[begin : begin + size * stride : stride] in every dimension; strides may be negative.
 
-    C1 every index is inside x; the result shape is the number of indices; element type stays.
+    C1 every index is inside x and no stride is 0; the result shape is the number of indices; element type
+    stays.
     """
 
     NAME = "prim.slice"
@@ -74,13 +83,12 @@ class Slice(Operation):
     def verify(self, call: Call) -> None:
         """Check C1."""
         x, out = call.input(0), call.output
-        require(
-            out.dtype == x.dtype and len(out.shape) == len(x.shape) == len(self.begin), "C1", "ranks differ"
-        )
+        ranks = {len(out.shape), len(x.shape), len(self.begin), len(self.stride)}
+        require(out.dtype == x.dtype and len(ranks) == 1, "C1", "element types or ranks differ")
         for size, first, step, count in zip(x.shape, self.begin, self.stride, out.shape, strict=True):
             last = first + (count - 1) * step
-            inside = count == 0 or (0 <= first < size and 0 <= last < size)
-            require(inside, "C1", f"index {first}..{last} leaves a dimension of {size}")
+            inside = count == 0 or (step != 0 and 0 <= first < size and 0 <= last < size)
+            require(inside, "C1", f"indices {first}..{last} by {step} leave a dimension of {size}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy indexing."""
@@ -95,7 +103,8 @@ class Slice(Operation):
 class Concat(Operation):
     """Operands one after the other along ``axis`` (>= 0).
 
-    C1 all operands have the result's element type and agree outside ``axis``, where their sizes add up.
+    C1 ``axis`` is a dimension of the result; all operands, at least one, have its element type and agree with
+    it outside ``axis``, where their sizes add up.
     """
 
     NAME = "prim.concat"
@@ -105,12 +114,15 @@ class Concat(Operation):
     def verify(self, call: Call) -> None:
         """Check C1."""
         out, parts = call.output, [call.input(i) for i in range(len(call.inputs))]
-        total = sum(part.shape[self.axis] for part in parts)
-        require(total == out.shape[self.axis], "C1", "sizes along the axis do not add up")
+        axis, rank = self.axis, len(out.shape)
+        require(0 <= axis < rank and len(parts) > 0, "C1", f"no {len(parts)} parts along dimension {axis}")
         for part in parts:
-            same = part.shape[: self.axis] == out.shape[: self.axis]
-            same = same and part.shape[self.axis + 1 :] == out.shape[self.axis + 1 :]
-            require(same and part.dtype == out.dtype, "C1", f"{part} does not fit into {out}")
+            same = len(part.shape) == rank and part.dtype == out.dtype
+            same = same and part.shape[:axis] == out.shape[:axis]
+            same = same and part.shape[axis + 1 :] == out.shape[axis + 1 :]
+            require(same, "C1", f"{part} does not fit into {out}")
+        total = sum(part.shape[axis] for part in parts)
+        require(total == out.shape[axis], "C1", "sizes along the axis do not add up")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy concatenate."""

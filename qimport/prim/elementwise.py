@@ -124,8 +124,8 @@ class Rescale(Operation):
     C the last dimension. Channels from ``leftover_from`` on use ``leftover`` instead, if given (kernels that
     vectorize over channels and round the remainder differently); fixed point only.
 
-    C1 x and result are int32 of one shape. C2 factor shapes and types as above. C3 leftover in fixed point
-    only.
+    C1 x and result are int32 of one shape. C2 rounding, factor shapes and types as above. C3 leftover is a
+    fixed-point rounding, with others of that kind only.
     """
 
     NAME = "prim.rescale"
@@ -144,13 +144,16 @@ class Rescale(Operation):
         x, out = call.input(0), call.output
         require(x == out and x.dtype == "int32", "C1", "operand and result must be the same int32 type")
         factors = [call.input(i) for i in range(1, len(call.inputs))]
+        floating = self.rounding in ("float32_even", "float64_away")
+        require(self.fixed_point or floating, "C2", f"there is no rounding {self.rounding}")
         wanted = ["int32", "int32"] if self.fixed_point else [self.rounding.split("_")[0]]
         require([f.dtype for f in factors] == wanted, "C2", f"factors must be {wanted}")
         channels = x.shape[-1] if x.shape else 1
         require(
             all(f.shape in ((1,), (channels,)) for f in factors), "C2", "factors must have 1 or C elements"
         )
-        require(self.leftover is None or self.fixed_point, "C3", "leftover needs a fixed-point rounding")
+        alike = self.fixed_point and self.leftover in ("double_away", "double_up") and self.leftover_from >= 0
+        require(self.leftover is None or alike, "C3", "leftover needs fixed-point roundings")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The rules of :mod:`qimport.fixedpoint`."""
@@ -172,7 +175,7 @@ class Rescale(Operation):
 class Clamp(Operation):
     """min(max(x + zero_point, low), high) without intermediate overflow, stored as the result's element type.
 
-    C1 int32 operand, same shape. C2 low <= high and both lie in the result type's range.
+    C1 int32 operand, integer result, same shape. C2 low <= high and both lie in the result type's range.
     """
 
     NAME = "prim.clamp"
@@ -187,6 +190,7 @@ class Clamp(Operation):
         require(
             x.dtype == "int32" and x.shape == out.shape, "C1", "operand must be int32 of the result's shape"
         )
+        require(out.dtype in INTEGER_RANGE, "C1", f"{out} does not hold integers")
         lowest, highest = INTEGER_RANGE[out.dtype]
         require(lowest <= self.low <= self.high <= highest, "C2", f"[{self.low}, {self.high}] is no range")
 
@@ -252,7 +256,8 @@ class ToInt(Operation):
     NaN and results outside int32 give INT32_MIN (``saturate`` False: the x86 conversion), or saturate to the
     nearer end with NaN at the high end (``saturate`` True).
 
-    ``rounding`` is ``even`` or ``away`` (ties), C1 float32 or float64 operand, int32 result, same shape.
+    ``rounding`` is ``even`` or ``away`` (ties). C1 float32 or float64 operand, int32 result, same shape. C2
+    ``rounding`` is one of the two.
     """
 
     NAME = "prim.to_int"
@@ -261,10 +266,11 @@ class ToInt(Operation):
     saturate: bool = False
 
     def verify(self, call: Call) -> None:
-        """Check C1."""
+        """Check C1, C2."""
         x, out = call.input(0), call.output
         typed = x.dtype in _FLOATING and out.dtype == "int32" and x.shape == out.shape
         require(typed, "C1", "operand must be floating, result int32")
+        require(self.rounding in ("even", "away"), "C2", f"there is no rounding {self.rounding}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy rounding, then the stated conversion."""

@@ -1,4 +1,4 @@
-"""``prim.mac``: multiply-accumulate over a sliding window: convolution, depthwise convolution, matrix product."""
+"""``prim.mac``: products summed over a sliding window: convolution, depthwise convolution, matrix product."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from qimport.fixedpoint import wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.types import TensorType
+from qimport.prim.checks import require_padding, require_steps
 
 
 @operation
@@ -18,12 +19,14 @@ class Mac(Operation):
     """acc[n,y,x,o] = wrap32(bias[o] + sum (input - input_zero) * (weight - weight_zero)).
 
     Operands: input NHWC 8-bit; weight OHWI 8-bit with I = C / groups; bias int32[O]. Result: int32 NHWC.
-    Output channel o reads input channels [g*I, (g+1)*I) with g = o // (O / groups); groups == C is a depthwise
-    convolution with output channel c * multiplier + m. A dense layer is [rows, 1, 1, K] with a 1x1 window.
+    Output channel o reads input channels [g*I, (g+1)*I) with g = o // (O / groups); groups == C is a
+    depthwise convolution with output channel c * multiplier + m. A dense layer is [rows, 1, 1, K] with a 1x1
+    window.
     Taps outside the image contribute zero. ``padding`` is ((top, bottom), (left, right)).
 
     C1 ranks are 4, 4, 1. C2 groups divides C and O, and I = C / groups. C3 the bias has O elements.
-    C4 the result shape follows from window, stride, dilation, padding. C5 element types as above.
+    C4 stride and dilation are positive, padding is not negative, and the result shape follows from them and
+    the window. C5 element types as above.
     """
 
     NAME = "prim.mac"
@@ -50,9 +53,12 @@ class Mac(Operation):
         x, w, bias = call.input(0), call.input(1), call.input(2)
         require((len(x.shape), len(w.shape), len(bias.shape)) == (4, 4, 1), "C1", "ranks must be 4, 4, 1")
         channels, outputs = x.shape[3], w.shape[0]
-        divides = channels % self.groups == 0 and outputs % self.groups == 0
+        divides = self.groups > 0 and channels % self.groups == 0 and outputs % self.groups == 0
         require(divides and w.shape[3] * self.groups == channels, "C2", f"{self.groups} groups do not fit")
         require(bias.shape == (outputs,) and bias.dtype == "int32", "C3", "bias must be int32[O]")
+        require_steps("C4", "stride", self.stride)
+        require_steps("C4", "dilation", self.dilation)
+        require_padding("C4", self.padding)
         require(call.output == self.result_type(x, w), "C4", f"result must be {self.result_type(x, w)}")
         require({x.dtype, w.dtype} <= {"int8", "uint8"}, "C5", "input and weight must be 8-bit")
 

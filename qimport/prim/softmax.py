@@ -18,13 +18,15 @@ class Softmax(Operation):
     """Softmax over the last axis of an 8-bit tensor; e[i] = table[max(row) - x[i]].
 
     ``fixed`` (reference kernel, table int32 in Q0.31, a negative entry marks differences below diff_min):
-    sum = sum of rdbpot(e, 12) over unmarked entries; h = leading zeros; r = 1/(1+x) of the normalized sum;
+    sum = sum of rdbpot(e, 12) over unmarked entries modulo 2^32; h = its leading zeros, 32 for none set;
+    r = 1/(1+x) of the sum shifted left by h;
     q = clamp(rdbpot(high_mul(r, e), 12 - h + 31 - 8) + low); marked entries give low.
-    ``float`` (optimized kernel, table float32): sum in float32 in index order; inverse = 1 / (sum * output_scale),
-    q = round_away(e * inverse) + low for int8, trunc(e * inverse + 0.5) for uint8; clamped.
+    ``float`` (optimized kernel, table float32): sum in float32 in index order;
+    inverse = 1 / (sum * output_scale); q = round_away(e * inverse) + low for int8,
+    trunc(e * inverse + 0.5) for uint8; clamped.
 
-    C1 operands are (8-bit x, constant table [256]); result of x's shape and element type.
-    C2 table is int32 for ``fixed``, float32 for ``float``.
+    C1 operands are (8-bit x of rows that are not empty, constant table [256]); result of x's shape and
+    element type. C2 table is int32 for ``fixed``, float32 for ``float``.
     """
 
     NAME = "prim.softmax"
@@ -36,6 +38,8 @@ class Softmax(Operation):
         """Check C1, C2."""
         x, table, out = call.input(0), call.input(1), call.output
         require(out == x and x.dtype in ("int8", "uint8") and table.shape == (256,), "C1", "wrong types")
+        require(len(x.shape) > 0 and x.shape[-1] > 0, "C1", f"{x} has no rows")
+        require(self.kind in ("fixed", "float"), "C2", f"there is no softmax {self.kind}")
         require(table.dtype == ("int32" if self.kind == "fixed" else "float32"), "C2", "wrong table type")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
@@ -49,7 +53,7 @@ class Softmax(Operation):
     def _fixed(self, entries: Array, low: int) -> Array:
         e = entries.astype(np.int64)
         marked = e < 0
-        total = fp.wrap32(np.where(marked, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True))
+        total = np.where(marked, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True) % 2**32
         headroom = fp.count_leading_zeros32(total)
         inverse = fp.one_over_one_plus_x(fp.wrap32((total << headroom) - 2**31))
         product = fp.saturating_rounding_doubling_high_mul(inverse, e)
@@ -61,5 +65,5 @@ class Softmax(Operation):
         inverse = np.float32(1) / (total * np.float32(self.output_scale))
         scaled = e * inverse
         if low == 0:
-            return np.trunc(scaled + np.float32(0.5)).astype(np.int64)
+            return np.asarray(np.trunc(scaled + np.float32(0.5)), np.int64)
         return fp.round_away(scaled).astype(np.int64) + low

@@ -36,7 +36,8 @@ class Softmax(QnnOperation):
     leading zeros of the sum of rdbpot(e, 12); r = one_over_one_plus_x of the normalized sum;
     clamp(rdbpot(high_mul(r, e), 12 - h + 31 - 8) + lo).
     The sum is kept modulo 2^32, that is 8192. Rows where it then is 512 or more end the process of the
-    interpreter; here they give the lowest code throughout, which is what the last shift, 32 bits or more, leaves.
+    interpreter; here they give the lowest code throughout, which is what the last shift, 32 bits or more,
+    leaves.
 
     builtin, and xnnpack as the delegate takes none (``optimized_ops::Softmax``), float:
     e = f32(exp(f32(f32(-s_in * beta) * k))); sum in float32 in index order;

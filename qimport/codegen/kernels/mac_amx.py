@@ -115,7 +115,8 @@ def pack(kernel: Kernel) -> bytes:
     bias = np.zeros(tiles.column_tiles * COLUMNS, np.int32)
     bias[:outputs] = matrix.bias
     rows = np.repeat(bias.reshape(-1, 1, COLUMNS), ROWS, axis=1)
-    return steps.transpose(0, 2, 3, 1, 4).tobytes() + rows.tobytes() + tiles.configuration
+    weights: bytes = steps.transpose(0, 2, 3, 1, 4).tobytes()
+    return weights + rows.tobytes() + tiles.configuration
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:

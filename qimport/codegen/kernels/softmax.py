@@ -110,9 +110,10 @@ class _Rows:
 
         total = self._sum(term, constant(I32, 0))
         headroom = self.fn.intrinsic("llvm.ctlz.i32", I32, [total, ir.Constant(I1, 0)])
-        normalized = b.sub(b.shl(total, headroom), constant(I32, -(2**31)))
-        inverse = self._one_over_one_plus_x(normalized)
-        shift = b.sub(index(12 + 31 - 8), b.zext(headroom, I64))
+        headroom = b.zext(headroom, I64)
+        shifted = b.trunc(b.shl(b.zext(total, I64), headroom), I32)  # headroom may be all 32 bits
+        inverse = self._one_over_one_plus_x(b.sub(shifted, constant(I32, -(2**31))))
+        shift = b.sub(index(12 + 31 - 8), headroom)
 
         def finish(e: Any) -> Any:
             scaled = self._divide_by_pot(self._high_mul(inverse, b.sext(e, I64)), shift)

@@ -1,0 +1,106 @@
+"""Primitives with nonsense attributes or operands: a VerifyError, or a graph that evaluates; nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from qimport import prim
+from qimport.errors import VerifyError
+from qimport.ir.graph import OPERATIONS, Array, Call, Operation
+from qimport.ir.types import TensorType
+
+
+def types(*texts: str) -> tuple[TensorType, ...]:
+    """``int8:2,3`` and so on."""
+    pairs = [text.partition(":") for text in texts]
+    return tuple(TensorType(d, tuple(int(n) for n in shape.split(",") if n)) for d, _, shape in pairs)
+
+
+SOUND: list[tuple[Operation, tuple[TensorType, ...]]] = [
+    (
+        prim.Mac((2, 1), (1, 2), ((1, 0), (0, 1)), 2, 3),
+        types("int8:1,6,8,4", "int8:6,3,2,2", "int32:6", "int32:1,3,7,6"),
+    ),
+    (
+        prim.Window("max", (3, 2), (2, 1), ((1, 1), (0, 0))),
+        types("int8:1,7,5,3", "int8:1,4,4,3"),
+    ),
+    (prim.Reduce("sum", (1,)), types("int8:2,3", "int32:2,1")),
+    (prim.Pad((0, 1), (2, 0), 7), types("int8:2,3", "int8:4,4")),
+    (prim.Slice((0, 2), (1, -1)), types("int8:2,3", "int8:1,3")),
+    (prim.Concat(1), types("int8:2,3", "int8:2,4", "int8:2,7")),
+    (prim.Transpose((1, 0)), types("int8:2,3", "int8:3,2")),
+    (prim.Reshape(), types("int8:2,3", "int8:6")),
+    (prim.Clamp(3, -100, 100), types("int32:2,3", "int8:2,3")),
+    (prim.Binary("add"), types("int32:2,3", "int32:3", "int32:2,3")),
+    (prim.Cast(), types("int8:2,3", "int32:2,3")),
+    (prim.Rescale("double_away", "double_up", 2), types("int32:2,3", "int32:3", "int32:3", "int32:2,3")),
+    (prim.Rescale("float32_even"), types("int32:2,3", "float32:1", "int32:2,3")),
+    (prim.Lut(), types("int8:2,3", "uint8:256", "uint8:2,3")),
+    (prim.DivRound(), types("int32:2,3", "int32:1,3", "int32:2,3")),
+    (prim.ToInt("away"), types("float32:2,3", "int32:2,3")),
+    (prim.Softmax("float"), types("uint8:2,3", "float32:256", "uint8:2,3")),
+]
+"""Operations with operand types and, last, the result type."""
+
+
+def nonsense(value: object) -> Iterator[object]:
+    """Values of the attribute's own kind that are rarely right: other numbers, names, lengths of tuples."""
+    if isinstance(value, tuple):
+        yield from (value[:-1], (*value, value[0]), ())
+        for position, part in enumerate(value):
+            yield from ((*value[:position], wrong, *value[position + 1 :]) for wrong in nonsense(part))
+    elif isinstance(value, str):
+        yield "nonsense"
+    elif isinstance(value, int):
+        yield from (0, 1, -1, 2, 5, 1000, -1000)
+
+
+def misshapen(type_: TensorType) -> Iterator[TensorType]:
+    """Other element types, ranks and extents."""
+    shapes = [(), (0,), (1,), type_.shape[1:], (*type_.shape, 2), tuple(n + 1 for n in type_.shape)]
+    yield from (TensorType(type_.dtype, shape) for shape in shapes)
+    yield from (TensorType(dtype, type_.shape) for dtype in ("uint8", "int16", "int32", "float32", "bool"))
+
+
+def mutants(op: Operation, signature: tuple[TensorType, ...]) -> Iterator[tuple[Operation, list[TensorType]]]:
+    """One attribute or one type changed, or an operand missing."""
+    for field in dataclasses.fields(op):  # type: ignore[arg-type]
+        for value in nonsense(getattr(op, field.name)):
+            yield dataclasses.replace(op, **{field.name: value}), list(signature)  # type: ignore[type-var]
+    for position, type_ in enumerate(signature):
+        for other in misshapen(type_):
+            yield op, [*signature[:position], other, *signature[position + 1 :]]
+    for count in range(len(signature) - 1):
+        yield op, [*signature[:count], signature[-1]]
+
+
+def operands(call: Call) -> tuple[Array, ...]:
+    """Small positive elements of each type."""
+    rng = np.random.default_rng(0)
+    return tuple(rng.integers(1, 20, t.shape).astype(t.numpy) for t in call.inputs if t is not None)
+
+
+@pytest.mark.parametrize(("op", "signature"), SOUND, ids=lambda value: getattr(value, "NAME", ""))
+def test_nonsense_is_refused_in_words(op: Operation, signature: tuple[TensorType, ...]) -> None:
+    op.verify(Call(signature[:-1], signature[-1:]))
+    refused = 0
+    for mutant, (*inputs, output) in mutants(op, signature):
+        call = Call(tuple(inputs), (output,))
+        try:
+            mutant.verify(call)
+        except VerifyError:
+            refused += 1
+            continue
+        (found,) = mutant.evaluate(dataclasses.replace(call, arrays=operands(call)))
+        assert (found.dtype, found.shape) == (output.numpy, output.shape), (mutant, inputs)
+    assert refused > 5
+
+
+def test_every_primitive_is_there() -> None:
+    names = {name for name in OPERATIONS if name.startswith("prim.")}
+    assert {op.NAME for op, _ in SOUND} == names
