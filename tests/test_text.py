@@ -220,7 +220,7 @@ def test_error_points_at_the_place() -> None:
         (f"graph @g() {{ %x = constant i8[1] dense[{'9' * 5000}] return }}", "out of range"),
         ("graph @g() { %x = constant i8[2000000000] splat(1) return }", "must come from a blob"),
         ("graph @g(%x: i8[4]) { %y = prim.concat(%x) {axis=0, axis=0} : i8[4] return }", "given twice"),
-        ("graph @g(%x: i8[4]) { %y = prim.concat(%x) {axis=7} : i8[4] return }", "do not fit together"),
+        ("graph @g(%x: i8[4]) { %y = prim.concat(%x) {axis=7} : i8[4] return }", "has no dimension 7"),
         ("graph @g(%x: i8[4]) { %y = prim.concat(%x) {axis=True} : i8[4] return }", "must be int"),
         ("graph @g(%x: i8[4]) { %y = prim.concat(%x) {axis=" + "(" * 99 + " return }", "nested too deeply"),
         ("graph @g(%x: i8[4]) { %y = prim.reshape(%x) : i8[4], i8[4] return }", "1 results, but 2 result"),

@@ -115,7 +115,8 @@ class Concat(Operation):
         """Check C1."""
         out, parts = call.output, [call.input(i) for i in range(len(call.inputs))]
         axis, rank = self.axis, len(out.shape)
-        require(0 <= axis < rank and len(parts) > 0, "C1", f"no {len(parts)} parts along dimension {axis}")
+        require(0 <= axis < rank, "C1", f"{out} has no dimension {axis}")
+        require(len(parts) > 0, "C1", "there is nothing to put together")
         for part in parts:
             same = len(part.shape) == rank and part.dtype == out.dtype
             same = same and part.shape[:axis] == out.shape[:axis]
