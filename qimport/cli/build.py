@@ -37,8 +37,8 @@ def command(
 ) -> None:
     """Write an object file, its C header and an example program.
 
-    NAME.o is position independent and needs no library but memcpy and memset; NAME.h documents the function
-    NAME_run and every tensor; NAME_example.c is a complete program around it.
+    NAME.o is position independent and calls nothing but memcpy, memmove and memset; NAME.h documents the
+    function NAME_run and every tensor; NAME_example.c is a complete program around it.
     """
     stages = trace(model_source(model), target, numerics=numerics, batch=batch, shapes=shapes)
     chosen = stages.options

@@ -101,11 +101,10 @@ def _print_output(info: TensorInfo, array: Array, top: int) -> None:
         click.echo(f"  from {low} to {high}, mean {np.mean(array, dtype=np.float64):.6g}")
         return
     ranking = best(info, array, top)
-    columns = ("class", "code", "value") if info.scales else ("class", "value")
     for number, places in enumerate(ranking):
         if len(ranking) > 1:
             click.echo(f"row {number}")
-        print_table(columns, [[_cell(place[column]) for column in columns] for place in places])
+        print_table(list(places[0]), [list(map(_cell, place.values())) for place in places])
 
 
 def _cell(value: int | float) -> object:

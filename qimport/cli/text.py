@@ -19,32 +19,17 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """A table on stdout: with colours on a terminal, as aligned text elsewhere. Numbers are set right."""
+    """A table on stdout as aligned text, numbers set right; on a terminal with a bold head."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [all(isinstance(row[i], int) for row in rows) and bool(rows) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        _print_rich(columns, cells, numeric)
-        return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    for line in [list(columns), *cells]:
+    for number, line in enumerate([list(columns), *cells]):
         aligned = [
             text.rjust(width) if right else text.ljust(width)
             for text, width, right in zip(line, widths, numeric, strict=True)
         ]
-        click.echo("  ".join(aligned).rstrip())
-
-
-def _print_rich(columns: Sequence[str], cells: list[list[str]], numeric: list[bool]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, right in zip(columns, numeric, strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*map(Text, row))
-    Console().print(table)
+        text = "  ".join(aligned).rstrip()
+        click.echo(text if number else click.style(text, bold=True))
 
 
 def _cell(value: object) -> str:
@@ -55,14 +40,15 @@ def _cell(value: object) -> str:
 
 @contextmanager
 def working(sentence: str) -> Iterator[None]:
-    """Show ``sentence`` beside a spinner on stderr while the block runs; nothing when that is no terminal."""
+    """Show ``sentence`` on stderr while the block runs; nothing when that is no terminal."""
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status(sentence):
+    click.echo(f"{sentence} ...", err=True, nl=False)
+    try:
         yield
+    finally:
+        click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def format_shape(shape: Sequence[int]) -> str:
@@ -70,6 +56,6 @@ def format_shape(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def shorten(name: str, limit: int = 48) -> str:
+def shorten(name: str, limit: int = 40) -> str:
     """The end of a long tensor name: converters put what is common in front."""
     return name if len(name) <= limit else f"...{name[3 - limit :]}"
