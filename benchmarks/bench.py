@@ -2,9 +2,9 @@
 
     python benchmarks/bench.py [MODEL.tflite ...] [--rounds N] [--numerics MODE] [--target NAME] [--json]
 
-Without models: the networks in $QIMPORT_ZOO/bench. Each round times qimport, the interpreter's builtin kernels
-and its XNNPACK delegate in turn, one thread each; the table shows the fastest of all rounds, because a neighbour
-on the machine can only slow things down. Compare ratios, not milliseconds of different runs.
+Without models: the networks in $QIMPORT_ZOO/bench. Each round times qimport, the interpreter's builtin
+kernels and its XNNPACK delegate in turn, one thread each; the table shows the fastest of all rounds, because
+a neighbour on the machine can only slow things down. Compare ratios, not milliseconds of different runs.
 """
 
 from __future__ import annotations

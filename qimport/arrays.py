@@ -28,13 +28,19 @@ def in_order(inputs: Inputs, infos: Sequence[TensorInfo], signatures: Sequence[S
     """
     if isinstance(inputs, Mapping):
         return _by_name(inputs, infos, signatures)
-    arrays = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+    arrays = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     if len(arrays) != len(infos):
+        given = "1 array was" if len(arrays) == 1 else f"{len(arrays)} arrays were"
         names = ", ".join(repr(info.name) for info in infos)
-        raise ArgumentError(
-            f"{len(arrays)} array(s) given for the {len(infos)} input(s) of the model: {names}"
-        )
-    return [np.asarray(array) for array in arrays]
+        raise ArgumentError(f"{given} given, the model has {len(infos)} input(s): {names}")
+    return [_as_array(array, info) for array, info in zip(arrays, infos, strict=True)]
+
+
+def _as_array(value: Any, info: TensorInfo) -> Array:
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"what is given for input {info.name!r} is no array: {error}") from error
 
 
 def _by_name(
@@ -53,7 +59,7 @@ def _by_name(
         (position,) = positions
         if position in found:
             raise ArgumentError(f"input {infos[position].name!r} is given twice, once as {name!r}")
-        found[position] = np.asarray(array)
+        found[position] = _as_array(array, infos[position])
     missing = [repr(info.name) for position, info in enumerate(infos) if position not in found]
     if missing:
         raise ArgumentError(f"no array for input {', '.join(missing)}")

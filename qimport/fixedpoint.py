@@ -118,7 +118,7 @@ def multiply_by_quantized_multiplier(
 
 
 def rescale_float32_even(value: IntLike, scale: npt.ArrayLike) -> Int:
-    """XNNPACK fp32 requantization: int32 -> float32, times a float32 scale, ties to even; saturates to int32."""
+    """XNNPACK fp32 requantization: int32 to float32, times a float32 scale, ties to even; saturates."""
     product = np.asarray(value, np.int64).astype(np.float32) * np.asarray(scale, np.float32)
     return np.clip(np.rint(product).astype(np.float64), INT32_MIN, INT32_MAX).astype(np.int64)
 

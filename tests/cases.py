@@ -15,8 +15,8 @@ from qimport.ir.interpret import interpret
 from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
 from qimport.lower.pipeline import lower
 from qimport.oracle import Oracle, OracleRefused
+from qimport.qnn.base import QnnOperation
 from qimport.qnn.convolution import Padding
-from qimport.qnn.requantization import ArithmeticOperation
 from tests.flatbuffer_builder import ModelBuilder
 from tests.single_op import expect_same, quantized
 
@@ -39,7 +39,7 @@ class OperatorCase:
     ``attributes`` are constant operands of the file that are no operands of ours.
     """
 
-    op: ArithmeticOperation
+    op: QnnOperation
     operands: tuple[Operand | None, ...]
     output: TensorType
     builtin: str

@@ -10,25 +10,32 @@ import click
 
 from qimport.cli.failures import describe, say
 from qimport.cli.files import read_file
-from qimport.cli.options import json_option, shape_options
+from qimport.cli.options import json_option, numerics_option, shape_options
 from qimport.cli.text import print_json
 from qimport.errors import QimportError, UnsupportedError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
+from qimport.ir.graph import Numerics
+from qimport.lower.supported import require_supported
 
 
 @click.command("check")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@numerics_option
 @shape_options
 @json_option
 def command(
-    models: tuple[str, ...], batch: int | None, shapes: Mapping[str, Sequence[int]], as_json: bool
+    models: tuple[str, ...],
+    numerics: Numerics,
+    batch: int | None,
+    shapes: Mapping[str, Sequence[int]],
+    as_json: bool,
 ) -> int:
     """Say whether models can be compiled; every reason if not.
 
     The exit code is the largest of all files: 0 supported, 2 malformed, 3 unsupported.
     """
-    reports = [_check(path, batch, shapes) for path in models]
+    reports = [_check(path, numerics, batch, shapes) for path in models]
     if as_json:
         print_json(reports)
     for report in () if as_json else reports:
@@ -39,11 +46,14 @@ def command(
     return max(int(report["exit_code"]) for report in reports)
 
 
-def _check(path: str, batch: int | None, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+def _check(
+    path: str, numerics: Numerics, batch: int | None, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
     """The verdict on one file, ready for JSON."""
     try:
         model = read_model(read_file(path), source=path)
-        operators = len(import_model(model, batch=batch, shapes=shapes).graph.nodes)
+        graph = import_model(model, batch=batch, shapes=shapes).graph
+        require_supported(graph, numerics)
     except (QimportError, OSError) as error:
         found = describe(error)
         if found is None:
@@ -58,4 +68,4 @@ def _check(path: str, batch: int | None, shapes: Mapping[str, Sequence[int]]) ->
             "error": sentence if named else f"{path}: {sentence}",
             "reasons": [dataclasses.asdict(reason) for reason in reasons],
         }
-    return {"file": path, "exit_code": 0, "operators": operators, "error": None, "reasons": []}
+    return {"file": path, "exit_code": 0, "operators": len(graph.nodes), "error": None, "reasons": []}

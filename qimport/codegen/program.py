@@ -1,4 +1,4 @@
-"""A plan as one LLVM module: a private function per distinct kernel and one entry that calls them in order."""
+"""A plan as one LLVM module: a private function per distinct kernel, and one entry that calls them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Choice = Callable[[Kernel, Target], Row]
 class Program:
     """Code before LLVM has seen it.
 
-    ``entry`` is ``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)``; inputs and outputs are arrays
-    of pointers; ``constants`` must be kept at an address that is a multiple of 64. ``rows`` names the kernel row
-    of every call, ``functions`` the function.
+    ``entry`` is ``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)``; inputs and outputs
+    are arrays of pointers; ``constants`` must be kept at an address that is a multiple of 64. ``rows``
+    names the kernel row of every call, ``functions`` the function.
     """
 
     module: Any
@@ -81,6 +81,7 @@ class _Writer:
             name = f"{self.prefix}_{len(self.known)}_{row.name}"
             function = row.emit(self.module, name, kernel, self.target, layout)
             function.linkage = "internal"
+            function.attributes.add("noinline")  # keeps names for profilers and bounds the stack
             self.known[identity] = name
         place = self._store(row.tables(kernel, layout))
         arguments = [self._address(operand.space, operand.index, operand.offset) for operand in call.operands]

@@ -1,4 +1,4 @@
-"""The kernel table: every row says what it computes, on which targets, what it packs and how its code is made.
+"""The kernel table: every row says what it computes, where, what it packs and how its code is made.
 
 :func:`choose` is pure: the first row that applies. Adding a kernel is adding a row.
 """

@@ -1,1 +1,1 @@
-"""The intermediate representation shared by all dialects: types, graphs, text form, rewriting, interpretation."""
+"""The intermediate representation of all dialects: types, graphs, text form, rewriting, interpretation."""

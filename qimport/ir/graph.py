@@ -148,7 +148,7 @@ class Graph:
 
 @dataclass
 class Builder:
-    """Collects nodes; the way rules and importers create operations. Every node is verified when it is added."""
+    """Collects nodes; the way rules and importers create operations. Every node is verified when added."""
 
     nodes: list[Node] = field(default_factory=list)
     origin: str = ""

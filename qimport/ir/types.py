@@ -37,8 +37,9 @@ class Quantization:
     """Affine quantization: real = scale * (code - zero_point).
 
     ``scales`` holds float32 values widened exactly to Python floats: one value, or one per index of ``axis``.
-    ``zero_points`` has the same length as ``scales``. ``axis`` is None where there is one scale; weights of one
-    scale keep an axis other than 0 that their file states, as the XNNPACK delegate looks at it.
+    ``zero_points`` has the same length as ``scales``. ``axis`` is None where there is one scale;
+    weights of one scale keep an axis other than 0 that their file states, as the XNNPACK delegate looks
+    at it.
     """
 
     scales: tuple[float, ...]

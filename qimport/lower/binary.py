@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qimport.ir.graph import Value
-from qimport.lower.requantization import emit_requantization, require_supported
+from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.binary import LEFT_SHIFT, Add, Mul, Sub, SumOperation
 
@@ -23,14 +23,12 @@ def lower_sub(emit: Emitter, op: Sub, use: Use) -> Value:
 @rule(Mul)
 def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
     """The product of the differences from the zero points, rescaled."""
-    require_supported(emit, op, use)
     product = emit.binary("mul", _centred(emit, use, 0), _centred(emit, use, 1))
     codes = emit_requantization(emit, product, op.requantization(use.call), use.output.dtype)
     return emit.reshape(codes, use.output.shape)
 
 
 def _lower_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
-    require_supported(emit, op, use)
     delegated = op.kernel_family(use.call) == "xnnpack"
     total = _delegate_sum(emit, op, use) if delegated else _classic_sum(emit, op, use)
     low, high = op.codes_range(use.call)

@@ -7,14 +7,13 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
-from qimport.lower.requantization import emit_requantization, require_supported
+from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use
 from qimport.qnn.convolution import WeightedOperation
 
 
 def emit_weighted(emit: Emitter, op: WeightedOperation, use: Use, x: Value, w: Value, mac: prim.Mac) -> Value:
     """Multiply-accumulate, rescale and clamp; ``x`` is NHWC and ``w`` OHWI."""
-    require_supported(emit, op, use)
     bias = use.operands[2] if len(use.operands) > 2 else None
     if bias is None:
         bias = emit.constant(np.zeros(w.type.shape[0], np.int32))

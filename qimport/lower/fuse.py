@@ -1,9 +1,9 @@
-"""Groups prim nodes into kernels: one root with the elementwise nodes that follow it, or elementwise nodes alone.
+"""Groups prim nodes into kernels: a root with the elementwise nodes that follow it, or such nodes alone.
 
-Fusion changes no byte: every node keeps its meaning, only intermediate tensors stop existing. A tensor that must
-exist (a graph result, an operand of a root, a value with several readers) ends a group; where two roots meet in
-one elementwise tree (a residual addition of two convolutions), the later one keeps the tree and the other is cut
-at its narrowest element type.
+Fusion changes no byte: every node keeps its meaning, only intermediate tensors stop existing. A tensor
+that must exist (a graph result, an operand of a root, a value with several readers) ends a group; where
+two roots meet in one elementwise tree (a residual addition of two convolutions), the later one keeps
+the tree and the other is cut at its narrowest element type.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Fusion:
                 self.stored.add(self._narrowest(root, nodes, last))
 
     def _pull(self, last: Node) -> tuple[set[Node], list[Node]]:
-        """Elementwise nodes reachable backwards from ``last`` over values nobody else needs, and their roots."""
+        """Elementwise nodes reachable backwards from ``last`` over private values, and their roots."""
         nodes, roots, pending = {last}, [], [last]
         while pending:
             for value in pending.pop().inputs:
@@ -98,7 +98,7 @@ class _Fusion:
         return nodes, roots
 
     def _fits(self, root: Node, nodes: set[Node], last: Node) -> bool:
-        """Whether ``root``'s kernel can run ``nodes``: its shape, and operands of that shape or per channel."""
+        """Whether ``root``'s kernel can run ``nodes``: operands of its shape, or per channel."""
         shape = last.outputs[0].type.shape
         if not isinstance(root.op, FUSING_ROOTS) or root.outputs[0].type.shape != shape:
             return False

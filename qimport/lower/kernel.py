@@ -13,10 +13,11 @@ from qimport.lower.fuse import Group
 class Kernel:
     """One group of nodes to be compiled into one function.
 
-    ``graph`` has the tensor operands as inputs, in the order of the function's parameters; constants hang in it
-    with their data. ``result_row_stride`` is the distance in elements between rows of the last dimension of the
-    result, None when dense. ``in_place`` says that the result may share memory with an operand of its size.
-    ``key`` is equal for kernels that differ only in the content of constants: these share code.
+    ``graph`` has the tensor operands as inputs, in the order of the function's parameters; constants
+    hang in it with their data. ``result_row_stride`` is the distance in elements between rows of the
+    last dimension of the result, None when dense. ``in_place`` says that the result may share memory
+    with an operand of its size. ``key`` is equal for kernels that differ only in the content of
+    constants: these share code.
     """
 
     graph: Graph = field(compare=False)

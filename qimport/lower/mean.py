@@ -5,7 +5,7 @@ from __future__ import annotations
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.lower.requantization import emit_requantization, require_supported
+from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.mean import Mean
 
@@ -13,7 +13,6 @@ from qimport.qnn.mean import Mean
 @rule(Mean)
 def lower_mean(emit: Emitter, op: Mean, use: Use) -> Value:
     """Reduce with all dimensions kept, requantize, and only then drop the reduced ones."""
-    require_supported(emit, op, use)
     kept = TensorType("int32", op.kept_shape(use.call))
     total = emit.emit(prim.Reduce("sum", op.axes), (use.operand(0),), kept)
     delegated = op.kernel_family(use.call) == "xnnpack"

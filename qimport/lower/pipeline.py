@@ -14,6 +14,7 @@ from qimport.lower.padding import explicit_padding
 from qimport.lower.qdq import remove_conversions
 from qimport.lower.rule import RULES, Emitter, Use, plain
 from qimport.lower.simplify import simplify
+from qimport.lower.supported import require_supported
 from qimport.qnn.base import QnnOperation
 
 Pass = Callable[[Graph, Numerics], Graph]
@@ -47,10 +48,12 @@ PRIM_PASSES: tuple[Pass, ...] = (
 def lower(graph: Graph, numerics: Numerics) -> Graph:
     """The prim graph that gives the bytes of ``graph`` in this numerics mode.
 
-    Every intermediate graph is verified. Raises :class:`VerifyError` if ``graph`` itself breaks a rule and
-    :class:`CompilerBug` naming the pass if a result does.
+    Every intermediate graph is verified. Raises :class:`VerifyError` if ``graph`` itself breaks a rule,
+    :class:`UnsupportedError` with every reason if the mode has no bytes for it, and :class:`CompilerBug`
+    naming the pass if a result is broken.
     """
     verify_graph(graph)
+    require_supported(graph, numerics)
     graph = run_passes(graph, QNN_PASSES, numerics)
     graph = run_passes(graph, (apply_rules,), numerics)
     return run_passes(graph, PRIM_PASSES, numerics)

@@ -1,7 +1,8 @@
-"""The kernel plan: kernel calls in order, with every tensor placed in inputs, outputs, constants or one arena.
+"""The kernel plan: kernel calls in order, every tensor placed in inputs, outputs, constants or one arena.
 
-RESHAPE and contiguous slices never cost a copy; producers write their part of a concatenation in place; tensors
-whose lifetimes do not meet share arena bytes; an elementwise kernel may overwrite the operand it reads last.
+RESHAPE and contiguous slices never cost a copy; producers write their part of a concatenation in place;
+tensors whose lifetimes do not meet share arena bytes; an elementwise kernel may overwrite the operand
+it reads last.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole model as kernel calls. The caller supplies inputs, outputs and ``arena_bytes`` of scratch memory."""
+    """A whole model as kernel calls; the caller supplies inputs, outputs and ``arena_bytes`` of memory."""
 
     name: str
     inputs: tuple[TensorType, ...]
@@ -76,7 +77,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor's spot in a buffer; ``row_stride`` in elements between rows of its last dimension, None = dense."""
+    """A tensor's spot in a buffer; ``row_stride`` in elements between its rows, None = dense."""
 
     buffer: Buffer
     offset: int = 0
@@ -206,7 +207,7 @@ def contiguous_begin(node: Node) -> int | None:
 
 
 def make_plan(graph: Graph) -> Plan:
-    """Fuse ``graph`` (prim) into kernels and lay its tensors out; the plan is checked before it is returned."""
+    """Fuse ``graph`` (prim) into kernels and lay its tensors out; the plan is checked."""
     placement = _Placement(graph)
     placement.run(fuse(graph))
     calls, lifetimes = _schedule(placement)
@@ -299,7 +300,7 @@ def _reuse_operands(calls: list[KernelCall], lifetimes: list[Lifetime]) -> list[
 
 
 def _elementwise_operand(kernel: Kernel, position: int) -> bool:
-    """Whether element i of this operand is only read to compute element i of a result of the same element size."""
+    """Whether element i of this operand is only read for element i of a result of the same element size."""
     value = kernel.graph.inputs[position]
     readers = [node for node in kernel.graph.nodes if value in node.inputs]
     same_layout = value.type.shape == kernel.result.type.shape

@@ -7,7 +7,6 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.lower.requantization import require_supported
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.pool2d import AveragePool2d, MaxPool2d
 
@@ -28,7 +27,6 @@ def lower_average_pool2d(emit: Emitter, op: AveragePool2d, use: Use) -> Value:
 @rule(MaxPool2d)
 def lower_max_pool2d(emit: Emitter, op: MaxPool2d, use: Use) -> Value:
     """Window maxima, clamped only where an activation narrows the range."""
-    require_supported(emit, op, use)
     window = prim.Window("max", op.size, op.stride, op.padding)
     largest = emit.emit(window, (use.operand(0),), TensorType(use.output.dtype, use.output.shape))
     low, high = op.codes_range(use.call)

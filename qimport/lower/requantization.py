@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from qimport import prim
-from qimport.errors import Reason, UnsupportedError
 from qimport.ir.graph import Value
-from qimport.lower.rule import Emitter, Use
-from qimport.qnn.requantization import ArithmeticOperation, Requantization
+from qimport.lower.rule import Emitter
+from qimport.qnn.requantization import Requantization
 
 
 def emit_requantization(emit: Emitter, acc: Value, form: Requantization, dtype: str) -> Value:
@@ -16,10 +15,3 @@ def emit_requantization(emit: Emitter, acc: Value, form: Requantization, dtype: 
     if not form.wraps:
         return emit.clamp(scaled, form.zero_point, form.low, form.high, dtype)
     return emit.clamp(emit.binary("add", scaled, form.zero_point), 0, form.low, form.high, dtype)
-
-
-def require_supported(emit: Emitter, op: ArithmeticOperation, use: Use) -> None:
-    """Raise :class:`UnsupportedError` for a use that cannot be compiled in its numerics mode."""
-    reason = op.unsupported(use.call)
-    if reason is not None:
-        raise UnsupportedError([Reason(None, emit.origin or op.NAME, None, reason)])

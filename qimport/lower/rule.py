@@ -55,7 +55,7 @@ class Emitter(Builder):
         return self.emit(prim.Binary(kind), (a, other), TensorType(a.type.dtype, shape))
 
     def rescale(self, x: Value, scales: Sequence[float], rounding: Rounding, **leftover: Any) -> Value:
-        """``prim.rescale`` by float64 ``scales`` (one, or one per channel); ``leftover`` as in the primitive."""
+        """``prim.rescale`` by float64 ``scales``, one or one per channel; ``leftover`` as there."""
         factors: list[Array]
         if rounding == "float32_even":
             factors = [np.array(scales, np.float32)]
@@ -97,7 +97,7 @@ class Emitter(Builder):
     def in_blocks(
         self, x: Value, block: int, body: Callable[[Value], Value], leftover: Callable[[Value], Value]
     ) -> Value:
-        """``body`` on the first block * (n // block) elements of the flattened tensor, ``leftover`` on the rest.
+        """``body`` on the first block * (n // block) elements of the flat tensor, ``leftover`` after.
 
         How kernels that vectorize over the flat tensor round their remainder differently.
         """

@@ -30,6 +30,4 @@ def emit_table_in_blocks(emit: Emitter, op: QnnOperation, use: Use, block: int) 
     leftover = table_of(op, use.call, "reference")
     if np.array_equal(body, leftover):
         return emit.lut(use.operand(0), body)
-    return emit.in_blocks(
-        use.operand(0), block, lambda x: emit.lut(x, body), lambda x: emit.lut(x, leftover)
-    )
+    return emit.in_blocks(use.operand(0), block, lambda x: emit.lut(x, body), lambda x: emit.lut(x, leftover))

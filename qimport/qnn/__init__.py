@@ -1,4 +1,4 @@
-"""The qnn dialect: one class per operation on quantized tensors, with its specification and reference semantics."""
+"""The qnn dialect: one class per operation on quantized tensors, with specification and semantics."""
 
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.binary import Add, Mul, Sub

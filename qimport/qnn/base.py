@@ -17,8 +17,12 @@ class QnnOperation(Operation):
         """Whether the XNNPACK delegate of the interpreter runs this use (default: no)."""
         return False
 
+    def unsupported(self, call: Call) -> str | None:
+        """Why this use has no bytes to equal in the call's numerics, as a sentence (default: it has)."""
+        return None
+
     def kernel_family(self, call: Call) -> Numerics:
-        """The kernels whose bytes this use equals: in mode ``xnnpack`` those the delegate leaves run as ``builtin``."""
+        """Whose bytes this use equals; what the delegate leaves in ``xnnpack`` runs as ``builtin``."""
         if call.numerics == "xnnpack" and not self.xnnpack_takes(call):
             return "builtin"
         return call.numerics

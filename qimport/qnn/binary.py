@@ -12,10 +12,10 @@ from qimport.fixedpoint import Int, f32, multiply_by_quantized_multiplier, quant
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_eight_bit
 from qimport.qnn.requantization import (
     ACTIVATIONS,
-    ArithmeticOperation,
     Requantization,
     fixed_point_factors,
     is_plain_8bit,
@@ -56,7 +56,7 @@ class DelegateSum:
     shift: int
 
 
-class BinaryOperation(ArithmeticOperation):
+class BinaryOperation(QnnOperation):
     """Two 8-bit operands that broadcast as in NumPy, and a fused activation."""
 
     activation: str

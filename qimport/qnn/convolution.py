@@ -12,10 +12,10 @@ from qimport.fixedpoint import Int, Rounding, f32, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
 from qimport.ir.types import Quantization, TensorType
+from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_eight_bit
 from qimport.qnn.requantization import (
     ACTIVATIONS,
-    ArithmeticOperation,
     Requantization,
     fixed_point_factors,
     is_plain_8bit,
@@ -24,11 +24,14 @@ from qimport.qnn.requantization import (
 
 Padding = tuple[tuple[int, int], tuple[int, int]]
 
+SMALLEST_NORMAL = 2.0**-126
+"""The delegate leaves weights with smaller scales alone."""
+
 XNNPACK_SCALE_LIMIT = 256.0
 """Effective scales from here on make the delegate, and with it the whole file, fail to load."""
 
 
-class WeightedOperation(ArithmeticOperation):
+class WeightedOperation(QnnOperation):
     """Operands x, w, bias or None: exact int32 accumulators (modulo 2^32), then a requantization.
 
     A subclass names the dimension of w that counts output channels and the rounding of its classic kernels.
@@ -99,6 +102,8 @@ class WeightedOperation(ArithmeticOperation):
         elif self.NEEDS_BIAS_TO_DELEGATE:
             return False
         q = w.quant
+        if min(q.scales) < SMALLEST_NORMAL:
+            return False
         return q.axis is None if w.dtype == "uint8" else not any(q.zero_points)
 
     def unsupported(self, call: Call) -> str | None:

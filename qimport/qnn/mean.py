@@ -11,8 +11,9 @@ from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
+from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_eight_bit
-from qimport.qnn.requantization import ArithmeticOperation, Requantization, fixed_point_factors, is_plain_8bit
+from qimport.qnn.requantization import Requantization, fixed_point_factors, is_plain_8bit
 
 BLOCK = 16
 """Channels the optimized kernel for images rounds at a time."""
@@ -38,7 +39,7 @@ class DelegateMean:
 
 @operation
 @dataclass(frozen=True)
-class Mean(ArithmeticOperation):
+class Mean(QnnOperation):
     """Mean over ``axes``; ``keep_dims`` says whether they stay with extent 1. n elements are reduced to one.
 
     reference, and builtin in general (``reference_ops::QuantizedMeanOrSum``):

@@ -11,14 +11,15 @@ import numpy.typing as npt
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
+from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_eight_bit
 from qimport.qnn.convolution import Padding, verify_window
-from qimport.qnn.requantization import ACTIVATIONS, ArithmeticOperation, is_plain_8bit, output_range
+from qimport.qnn.requantization import ACTIVATIONS, is_plain_8bit, output_range
 
 UNDILATED = (1, 1)
 
 
-class Pool(ArithmeticOperation):
+class Pool(QnnOperation):
     """Operand x NHWC; windows see only the pixels inside the image."""
 
     size: tuple[int, int]

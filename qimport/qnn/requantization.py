@@ -9,20 +9,11 @@ import numpy as np
 
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int, Rounding
-from qimport.ir.graph import Array, Call, Numerics
+from qimport.ir.graph import Array, Numerics
 from qimport.ir.types import TensorType
-from qimport.qnn.base import QnnOperation
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 """Fused activations, named as in the schema."""
-
-
-class ArithmeticOperation(QnnOperation):
-    """An operation that computes on the integers; some uses have no bytes of the interpreter to equal."""
-
-    def unsupported(self, call: Call) -> str | None:
-        """Why this use cannot be compiled in the call's numerics (default: it can)."""
-        return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
 """Dot-product steps: 32-bit lanes that accumulate short products of activations and weights.
 
-Every step adds, in each int32 lane, ``group`` products of one pixel's activations (the same four bytes for all
-lanes) with that lane's own weights, wrapping. ``meaning`` is the step in NumPy; no step saturates.
+Every step adds, in each int32 lane, ``group`` products of one pixel's activations (the same four bytes
+for all lanes) with that lane's own weights, wrapping. ``meaning`` is the step in NumPy; no step
+saturates.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ class DotProduct:
     """One way to accumulate four products per lane.
 
     ``requires``: target features (all of them). ``lanes``: int32 lanes of a register. ``registers``: how many
-    accumulators fit beside the operands. ``weight_dtype``: int8 weights need the activations' sum when they have
-    a zero point, int16 ones have it subtracted. ``unsigned``: whether activations are taken as 0..255 or
-    -128..127. ``product(fn, acc, x, w)`` emits the step: acc and w for ``lanes`` lanes, x one i32 of four bytes.
+    accumulators fit beside the operands. ``weight_dtype``: int8 weights need the activations' sum when
+    they have a zero point, int16 ones have it subtracted. ``unsigned``: whether activations are taken
+    as 0..255 or -128..127. ``product(fn, acc, x, w)`` emits the step: acc and w for ``lanes`` lanes, x
+    one i32 of four bytes.
     """
 
     name: str

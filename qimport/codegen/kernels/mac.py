@@ -1,4 +1,4 @@
-"""What all kernels of ``prim.mac`` share: geometry, packed weights, and the elementwise nodes on finished tiles."""
+"""What all kernels of ``prim.mac`` share: geometry, packed weights, elementwise nodes on finished tiles."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from qimport.lower.kernel import Kernel
 class Geometry:
     """A multiply-accumulate as rows of output pixels that each read ``runs`` of contiguous input bytes.
 
-    ``rows`` x ``width`` output pixels of ``outputs`` channels; a pixel reads ``run_rows`` x ``run_columns`` runs
-    of ``run_bytes``, spaced ``run_row_step`` and ``run_column_step`` bytes. Neighbouring pixels are
-    ``pixel_step`` input bytes apart, rows of pixels ``row_step``, images ``image_step``. A pointwise layer is
-    one long row.
+    ``rows`` x ``width`` output pixels of ``outputs`` channels; a pixel reads ``run_rows`` x
+    ``run_columns`` runs of ``run_bytes``, spaced ``run_row_step`` and ``run_column_step`` bytes.
+    Neighbouring pixels are ``pixel_step`` input bytes apart, rows of pixels ``row_step``, images
+    ``image_step``. A pointwise layer is one long row.
     """
 
     images: int
@@ -85,7 +85,7 @@ def constant_weights(kernel: Kernel) -> bool:
 
 def is_depthwise(kernel: Kernel) -> bool:
     """Whether every output channel reads one input channel of several."""
-    op, x, w, _ = root_of(kernel)
+    op, _, w, _ = root_of(kernel)
     return op.groups > 1 and w.type.shape[3] == 1
 
 

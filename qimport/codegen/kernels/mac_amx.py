@@ -1,8 +1,8 @@
 """``prim.mac`` on AMX tiles: up to 2 x 16 pixels by 2 x 16 output channels, int8 products into int32.
 
-Activations are tile rows read in place (a row is one pixel, its bytes one run of the input); weights are packed
-as tiles [channels / 16][run block][bytes / 4][16][4]. Pixels are cut into equal segments; the last one moves back
-over its predecessor instead of reading past the end.
+Activations are tile rows read in place (a row is one pixel, its bytes one run of the input); weights
+are packed as tiles [channels / 16][run block][bytes / 4][16][4]. Pixels are cut into equal segments;
+the last one moves back over its predecessor instead of reading past the end.
 """
 
 from __future__ import annotations
