@@ -22,7 +22,8 @@ from qimport.oracle import MODES
 Array = npt.NDArray[Any]
 
 RESOLVER_NUMERICS: dict[str, Numerics] = {
-    resolver: check_numerics(numerics) for numerics, resolver in MODES.items()
+    "BUILTIN": "xnnpack",
+    **{resolver: check_numerics(numerics) for numerics, resolver in MODES.items()},
 }
 """Member of ``OpResolverType`` -> numerics mode of the same bytes."""
 
@@ -42,7 +43,7 @@ class Interpreter:
 
     - ``numerics`` chooses whose bytes ``invoke`` gives: ``reference`` (the default), ``builtin`` or
       ``xnnpack``. Without it ``experimental_op_resolver_type`` decides where it is given: BUILTIN_REF,
-      BUILTIN_WITHOUT_DEFAULT_DELEGATES and AUTO mean these three. TFLite's own default is AUTO.
+      BUILTIN_WITHOUT_DEFAULT_DELEGATES and AUTO (or BUILTIN) mean these three. TFLite's own default is AUTO.
     - ``target`` is the target to compile for: ``host``, or a lesser one that this machine can run.
     - ``allocate_tensors`` compiles; what cannot be compiled is refused there with every reason.
     - ``num_threads`` is checked and changes nothing: code runs on the calling thread, and the bytes are those
@@ -79,6 +80,11 @@ class Interpreter:
         self._content, self._source = _read(model_path, model_content)
         self._model: Model = read_model(self._content, source=self._source or "model")
         self._parts = [_Part(self, number, graph) for number, graph in enumerate(self._model.subgraphs)]
+
+    @property
+    def numerics(self) -> Numerics:
+        """Whose bytes ``invoke`` gives."""
+        return self._numerics
 
     def allocate_tensors(self) -> None:
         """Compile for the present input shapes, unless that has been done.
@@ -165,7 +171,7 @@ class SignatureRunner:
     def __call__(self, **arguments: Any) -> dict[str, Array]:
         """Run with one array per argument name and return an array per result name.
 
-        Inputs take the shapes of the arrays; a new combination of shapes is compiled.
+        Inputs take the shapes of the arrays; where these change, the model is compiled again.
         """
         names = self._signature.inputs
         if len(arguments) != len(names):
