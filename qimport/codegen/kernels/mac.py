@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -172,8 +172,16 @@ class Finisher:
         self.kernel = kernel
         self.layout = layout
         self.lanes = target.vector_bytes // 4
-        self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
-        self.strides = access.result_strides(kernel)
+        self.sources = [
+            replace(source, strides=self._flat_strides(source.value.type.shape, source.strides[-1:]))
+            for source in access.sources(fn, kernel, layout, kernel.epilogue)
+        ]
+        self.strides = access.result_strides(kernel)[-2:]
+
+    def _flat_strides(self, shape: tuple[int, ...], channel: access.Strides) -> access.Strides:
+        """Along flat pixels and channels; what is not of the result's shape is the same for every pixel."""
+        whole = self.kernel.result.type.shape
+        return (whole[-1] if shape == whole else 0, *channel)
 
     def finish(
         self, tile: Any, tile_stride: int, pixel: Index, pixels: int, channel: Index, count: int
@@ -195,7 +203,7 @@ class Finisher:
 
     def store(self, sums: Any, pixel: Index, channel: Index, lanes: int) -> None:
         """``lanes`` sums of one output pixel become results; ``channel`` is even unless there is one lane."""
-        position: list[Index] = [0, 0, pixel, channel]
+        position: list[Index] = [pixel, channel]
         values: dict[Value, Any] = {s.value: s.load(self.fn, position, lanes) for s in self.sources}
         values[self.kernel.root.outputs[0]] = sums
         emit_nodes(self.fn, self.kernel.epilogue, values, channel, lanes, self.layout)
