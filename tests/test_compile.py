@@ -166,11 +166,14 @@ def test_results_are_new_arrays(digits: CompiledModel) -> None:
     np.testing.assert_array_equal(first[0], kept)
 
 
-@pytest.mark.parametrize(
-    "copier", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
-)
-def test_copies_are_whole(copier: object, mobile: CompiledModel) -> None:
-    assert callable(copier)
+def pickled(model: CompiledModel) -> CompiledModel:
+    copied = pickle.loads(pickle.dumps(model))
+    assert isinstance(copied, CompiledModel)
+    return copied
+
+
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickled])
+def test_copies_are_whole(copier: Callable[[CompiledModel], CompiledModel], mobile: CompiledModel) -> None:
     other = copier(mobile)
     inputs = random_inputs(mobile.inputs, 4)
     assert other.inputs == mobile.inputs

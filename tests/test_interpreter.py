@@ -195,7 +195,7 @@ def test_calls_out_of_order() -> None:
 @pytest.mark.parametrize(
     ("index", "value", "sentence"),
     [
-        (0, np.zeros((1, 8, 8, 1), np.float32), "type FLOAT32 but expected type INT8 for input 0, name: image"),
+        (0, np.zeros((1, 8, 8, 1), np.float32), "FLOAT32 but expected type INT8 for input 0, name: image"),
         (0, np.zeros((1, 8, 8, 1), np.float32), r"real = 0.00392156886 \* \(code - -128\)"),
         (0, np.zeros((1, 8, 8, 1), np.int64), "Got value of type INT64 but expected type INT8"),
         (0, np.zeros((8, 8, 1), np.int8), "Dimension mismatch. Got 3 but expected 4 for input 0."),
