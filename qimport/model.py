@@ -144,13 +144,25 @@ class CompiledModel:
 
     __call__ = run
 
-    def session(self) -> Session:
-        """An arena with input and output buffers of its own, for calls without any copy.
+    def session(
+        self, inputs: Sequence[Array] | None = None, outputs: Sequence[Array] | None = None
+    ) -> Session:
+        """An arena with bound buffers, for calls without any copy or allocation.
+
+        Args:
+            inputs: C-contiguous arrays to read from, at any address; by default the session has its own.
+            outputs: writable C-contiguous arrays to write to; by default the session has its own.
 
         Raises:
+            ArgumentError: an array cannot be bound.
             TargetError: the code is for another machine.
         """
-        return Session(self._artefact, self._load())
+        return Session(
+            self._artefact,
+            self._load(),
+            _bind(self.inputs, inputs, "input"),
+            _bind(self.outputs, outputs, "output"),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`qimport.load` reads.
@@ -193,22 +205,44 @@ class Session:
     A session is for one thread at a time; several sessions of one model run side by side.
     """
 
-    def __init__(self, artefact: Artefact, code: LoadedCode) -> None:
+    def __init__(
+        self, artefact: Artefact, code: LoadedCode, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
+    ) -> None:
         self._artefact = artefact  # keeps the constants
         self._code = code
         self._workspace = _Workspace(artefact)
-        self.inputs: tuple[Array, ...] = tuple(map(_buffer, artefact.inputs))
+        self._inputs = inputs
+        self._outputs = outputs
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
         """Arrays of the model's shapes and types, to be written in place."""
-        self.outputs: tuple[Array, ...] = tuple(map(_buffer, artefact.outputs))
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
         """Arrays that :meth:`run` overwrites."""
+        return self._outputs
 
     def run(self) -> None:
         """Compute the outputs from what the input buffers hold."""
-        self._workspace.run(self._code, self.inputs, self.outputs)
+        self._workspace.run(self._code, self._inputs, self._outputs)
 
 
-def _buffer(info: TensorInfo) -> Array:
-    return aligned_bytes(info.type.nbytes).view(info.dtype).reshape(info.shape)
+def _bind(infos: Sequence[TensorInfo], arrays: Sequence[Array] | None, side: str) -> tuple[Array, ...]:
+    """The caller's arrays after a check, or new ones at aligned addresses."""
+    if arrays is None:
+        return tuple(aligned_bytes(info.type.nbytes).view(info.dtype).reshape(info.shape) for info in infos)
+    if len(arrays) != len(infos):
+        raise ArgumentError(f"{len(arrays)} {side} arrays given, the model has {len(infos)}")
+    for info, array in zip(infos, arrays, strict=True):
+        fits = isinstance(array, np.ndarray) and (array.dtype, array.shape) == (info.dtype, info.shape)
+        if not fits or not array.flags.c_contiguous or not (side == "input" or array.flags.writeable):
+            raise ArgumentError(
+                f"{side} {info.name!r} needs a C-contiguous{' writable' * (side == 'output')} array of"
+                f" {info.dtype} {list(info.shape)}"
+            )
+    return tuple(arrays)
 
 
 def _unpickle(content: bytes) -> CompiledModel:

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -159,6 +160,22 @@ def test_sessions_are_independent(mobile: CompiledModel) -> None:
         assert same(list(session.outputs), mobile.run(random_inputs(mobile.inputs, seed)))
 
 
+def test_arrays_that_cannot_be_bound_are_refused(digits: CompiledModel) -> None:
+    image, scores = np.zeros((1, 8, 8, 1), np.int8), np.zeros((1, 10), np.int8)
+    frozen = scores.copy()
+    frozen.flags.writeable = False
+    wrong: list[tuple[list[Array] | None, list[Array] | None, str]] = [
+        ([image, image], None, "2 input arrays given, the model has 1"),
+        ([image.astype(np.uint8)], None, "input 'image' needs a C-contiguous array of int8"),
+        ([np.zeros((1, 8, 16, 1), np.int8)[:, :, ::2]], None, "needs a C-contiguous"),
+        (None, [scores[0]], "output 'Identity' needs a C-contiguous writable array of int8"),
+        (None, [frozen], "writable"),
+    ]
+    for inputs, outputs, sentence in wrong:
+        with pytest.raises(ArgumentError, match=sentence):
+            digits.session(inputs, outputs)
+
+
 def test_results_are_new_arrays(digits: CompiledModel) -> None:
     first = digits.run(random_inputs(digits.inputs, 1))
     kept = first[0].copy()
@@ -192,7 +209,6 @@ def test_buffers_of_any_alignment_between_guard_pages(
     """Nothing before or behind an input or output is touched, at whatever address it lies."""
     inputs = random_inputs(mobile.inputs, 6)
     expected = mobile.run(inputs)
-    workspace = mobile.session()
     buffers = [GuardedBuffer(bytes(array.nbytes + offset), at_end) for array in (*inputs, *expected)]
     views = []
     for buffer, array in zip(buffers, (*inputs, *expected), strict=True):
@@ -200,8 +216,7 @@ def test_buffers_of_any_alignment_between_guard_pages(
         raw = (ctypes.c_uint8 * array.nbytes).from_address(start)
         views.append(np.frombuffer(raw, array.dtype).reshape(array.shape))
     views[0][...] = inputs[0]
-    workspace.inputs, workspace.outputs = (views[0],), (views[1],)
-    workspace.run()
+    mobile.session(views[:1], views[1:]).run()
     assert same(views[1:], expected)
     assert same(views[:1], inputs)
 
