@@ -1,25 +1,28 @@
-"""Compiles one kernel in memory and runs it between inaccessible pages."""
+"""Compiles kernels in memory and runs them between inaccessible pages."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from qimport.codegen import backend
 from qimport.codegen.host import resolve_target
-from qimport.codegen.kernels import SKELETONS
-from qimport.codegen.tables import TableLayout
+from qimport.codegen.jit import load_object
+from qimport.codegen.program import Program
+from qimport.codegen.table import Row, choose
 from qimport.codegen.target import Target
 from qimport.ir.graph import Array, Value, verify_graph
 from qimport.ir.interpret import interpret
 from qimport.lower.fuse import Group
 from qimport.lower.kernel import Kernel, make_kernel
+from qimport.lower.plan import Plan
 
 PAGE = mmap.PAGESIZE
 
@@ -37,42 +40,12 @@ class GuardedBuffer:
                 raise OSError(ctypes.get_errno(), "mprotect")
         self.size = len(content)
         self.address = base + PAGE + (pages * PAGE - len(content) if at_end else 0)
-        self.slack = (base + PAGE, pages * PAGE)
         ctypes.memset(base + PAGE, 0xA5, pages * PAGE)
         ctypes.memmove(self.address, content, len(content))
 
     def read(self) -> bytes:
         """The current content."""
         return ctypes.string_at(self.address, self.size)
-
-
-@functools.cache
-def _initialized() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    llvm.initialize_native_asmparser()
-
-
-def target_machine(target: Target, jit: bool) -> Any:
-    """LLVM's target machine at full optimization."""
-    _initialized()
-    options: dict[str, Any] = {"cpu": target.cpu, "features": target.feature_string, "opt": 3}
-    options.update({"jit": True} if jit else {"reloc": "pic", "codemodel": "small"})
-    return llvm.Target.from_triple(target.triple).create_target_machine(**options)
-
-
-def optimized(module: Any, target: Target, jit: bool = False, level: int = 2) -> tuple[Any, Any]:
-    """The parsed, verified and optimized module, and its target machine."""
-    machine = target_machine(target, jit)
-    module.triple, module.data_layout = target.triple, str(machine.target_data)
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    if level:
-        options = llvm.create_pipeline_tuning_options(speed_level=level)
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(parsed, builder)
-        parsed.verify()
-    return parsed, machine
 
 
 def kernel_of(
@@ -84,40 +57,67 @@ def kernel_of(
     return kernel
 
 
-def emit(kernel: Kernel, target: Target) -> tuple[Any, TableLayout]:
-    """A module with the one function ``kernel``, and its tables."""
-    module = ir.Module()
-    layout = TableLayout(kernel.graph, target)
-    SKELETONS[type(kernel.root.op)](module, "kernel", kernel, target, layout)
-    return module, layout
+@dataclass(frozen=True)
+class Emitted:
+    """A kernel in a module: the function's name, and the packed constants it is to be called with."""
+
+    kernel: Kernel
+    name: str
+    tables: bytes
 
 
-class CompiledKernel:
-    """A kernel as a callable; owns the engine its code lives in."""
+class KernelModule:
+    """Kernels of one target that are compiled together."""
 
-    def __init__(self, kernel: Kernel, target: Target, level: int = 2) -> None:
-        self.kernel = kernel
-        module, self.layout = emit(kernel, target)
-        parsed, machine = optimized(module, target, True, level)
-        self.assembly = machine.emit_assembly(parsed)
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.module = ir.Module()
+        self.kernels: list[Emitted] = []
+
+    def add(self, kernel: Kernel, row: Row | None = None, name: str = "kernel") -> Emitted:
+        """Emit ``kernel`` with ``row``, or with the row that would be chosen."""
+        row = choose(kernel, self.target) if row is None else row
+        layout = row.layout(kernel, self.target)
+        row.emit(self.module, name, kernel, self.target, layout)
+        self.kernels.append(Emitted(kernel, name, row.tables(kernel, layout)))
+        return self.kernels[-1]
+
+    def optimized(self, level: int = 2) -> tuple[Any, Any]:
+        """The optimized module and its target machine; ``level`` 0 leaves the code as it was emitted."""
+        if level:
+            return backend.optimized(str(self.module), self.target)
+        parsed = llvm.parse_assembly(str(self.module))
+        machine = backend.target_machine(self.target)
+        parsed.triple, parsed.data_layout = self.target.triple, str(machine.target_data)
+        return parsed, machine
+
+    def object_code(self) -> bytes:
+        """An object file."""
+        return backend.object_code(str(self.module), self.target)
+
+
+class CompiledKernels:
+    """The kernels of a module as callables; owns the engine their code lives in."""
+
+    def __init__(self, module: KernelModule, level: int = 2) -> None:
+        parsed, machine = module.optimized(level)
         self._engine = llvm.create_mcjit_compiler(parsed, machine)
         self._engine.finalize_object()
-        count = len(kernel.graph.inputs) + 2
-        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
-        self.function = prototype(self._engine.get_function_address("kernel"))
 
-    def __call__(self, operands: Sequence[Array], at_end: bool, overwritten: int = 0) -> Array:
+    def run(self, emitted: Emitted, operands: Sequence[Array], at_end: bool, overwritten: int = 0) -> Array:
         """Run between guard pages; checks that operands and the gaps between result rows stay as they were.
 
         The result of a kernel that works in place goes to operand number ``overwritten``.
         """
-        result = self.kernel.result.type
+        kernel, result = emitted.kernel, emitted.kernel.result.type
         buffers = [GuardedBuffer(np.ascontiguousarray(array).tobytes(), at_end) for array in operands]
-        tables = GuardedBuffer(self.layout.pack(), at_end)
-        room, view = _result_room(self.kernel)
+        tables = GuardedBuffer(emitted.tables, at_end)
+        room, view = result_room(kernel), result_indices(kernel)
         separate = GuardedBuffer(room.tobytes(), at_end)
-        target = buffers[overwritten] if self.kernel.in_place else separate
-        self.function(*(buffer.address for buffer in buffers), tables.address, target.address)
+        target = buffers[overwritten] if kernel.in_place else separate
+        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(buffers) + 2))
+        function = prototype(self._engine.get_function_address(emitted.name))
+        function(*(buffer.address for buffer in buffers), tables.address, target.address)
         for buffer, array in zip(buffers, operands, strict=True):
             if buffer is not target:
                 assert buffer.read() == np.ascontiguousarray(array).tobytes(), "an operand was written to"
@@ -127,17 +127,32 @@ class CompiledKernel:
         assert np.array_equal(found[gaps].view(np.uint8), room[gaps].view(np.uint8)), "a gap was written to"
         return found[view].reshape(result.shape)
 
+    def check(self, emitted: Emitted, operands: Sequence[Array], where: str, overwritten: int = 0) -> None:
+        """Run with guard pages on either side and demand the interpreter's bytes."""
+        wanted = interpret(emitted.kernel.graph, operands)[0]
+        for at_end in (False, True):
+            found = self.run(emitted, operands, at_end, overwritten)
+            if not same_bytes(found, wanted):
+                places = np.argwhere(found != wanted)[:5].tolist()
+                lines = [f"{at}: {found[tuple(at)]} instead of {wanted[tuple(at)]}" for at in places]
+                raise AssertionError(f"{emitted.kernel.describe()} {where}: " + "; ".join(lines))
 
-def _result_room(kernel: Kernel) -> tuple[Array, Array]:
-    """Memory for the result with its gaps between rows, and the indices of the result's elements in it."""
+
+def result_indices(kernel: Kernel) -> Array:
+    """Where the elements of the result are among elements in memory, whose rows may lie apart."""
     type_ = kernel.result.type
     index = np.arange(type_.size, dtype=np.int64)
-    if kernel.result_row_stride is not None:
-        length = type_.shape[-1]
-        index = index // length * kernel.result_row_stride + index % length
+    if kernel.result_row_stride is None:
+        return index
+    length = type_.shape[-1]
+    return np.asarray(index // length * kernel.result_row_stride + index % length)
+
+
+def result_room(kernel: Kernel) -> Array:
+    """Memory for the result and the gaps between its rows, filled with a pattern."""
+    type_, index = kernel.result.type, result_indices(kernel)
     size = int(index[-1]) + 1 if type_.size else 0
-    pattern = np.full(size * type_.itemsize, 0x5A, np.uint8)
-    return pattern.view(type_.numpy), index
+    return np.full(size * type_.itemsize, 0x5A, np.uint8).view(type_.numpy)
 
 
 def same_bytes(a: Array, b: Array) -> bool:
@@ -147,14 +162,20 @@ def same_bytes(a: Array, b: Array) -> bool:
 
 def check(
     kernel: Kernel, operands: Sequence[Array], target: str, level: int = 2, overwritten: int = 0
-) -> CompiledKernel:
-    """Compile, run with guard pages on either side, and demand the interpreter's bytes."""
-    compiled = CompiledKernel(kernel, resolve_target(target), level)
-    wanted = interpret(kernel.graph, operands)[0]
-    for at_end in (False, True):
-        found = compiled(operands, at_end, overwritten)
-        if not same_bytes(found, wanted):
-            where = np.argwhere(found != wanted)[:5].tolist()
-            lines = [f"{at}: {found[tuple(at)]} instead of {wanted[tuple(at)]}" for at in where]
-            raise AssertionError(f"{kernel.describe()} on {target}: " + "; ".join(lines))
-    return compiled
+) -> None:
+    """Compile one kernel and check it."""
+    module = KernelModule(resolve_target(target))
+    emitted = module.add(kernel)
+    CompiledKernels(module, level).check(emitted, operands, f"on {target}", overwritten)
+
+
+def run_program(program: Program, plan: Plan, target: Target, inputs: Sequence[Array]) -> list[Array]:
+    """The results of a whole program, each tensor and the arena beside inaccessible memory."""
+    code = load_object(backend.object_code(program.text, target), program.entry, target)
+    sources = [GuardedBuffer(np.ascontiguousarray(array).tobytes(), True) for array in inputs]
+    results = [GuardedBuffer(bytes(type_.nbytes), True) for type_ in plan.outputs]
+    arena, constants = GuardedBuffer(bytes(plan.arena_bytes), True), GuardedBuffer(program.constants, True)
+    pointers = [(ctypes.c_void_p * len(those))(*(b.address for b in those)) for those in (sources, results)]
+    code(*pointers, arena.address, constants.address)
+    pairs = zip(results, plan.outputs, strict=True)
+    return [np.frombuffer(buffer.read(), type_.numpy).reshape(type_.shape) for buffer, type_ in pairs]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import struct
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from kernel_harness import emit, optimized, same_bytes
+from emulator import check_emulated, skip_without_emulator
+from kernel_harness import KernelModule
 from test_codegen_elementwise import ROUNDINGS, accumulators, factors, kernel_of, quantized_add
 from test_codegen_kernels import WINDOWS, codes, single, softmax_table, window_result
 
@@ -19,32 +18,11 @@ from qimport import prim
 from qimport.codegen.target import target_named
 from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Array, Builder, Value
-from qimport.ir.interpret import interpret
 from qimport.ir.types import TensorType
 from qimport.lower.kernel import Kernel
 
-COMPILER, EMULATOR, NM = "aarch64-linux-gnu-gcc", "qemu-aarch64", "nm"
+NM = "nm"
 ALLOWED = {"memcpy", "memset", "memmove"}
-
-DRIVER = r"""
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-void kernel(void *, void *, void *, void *, void *);
-int main(void) {
-  uint64_t count, size;
-  void *argument[5] = {0};
-  if (fread(&count, 8, 1, stdin) != 1 || count > 5) return 1;
-  for (uint64_t i = 0; i < count; ++i) {
-    if (fread(&size, 8, 1, stdin) != 1) return 1;
-    argument[i] = aligned_alloc(64, (size + 127) / 64 * 64);
-    if (fread(argument[i], 1, size, stdin) != size) return 1;
-  }
-  kernel(argument[0], argument[1], argument[2], argument[3], argument[4]);
-  return fwrite(argument[count - 1], 1, size, stdout) != size;
-}
-"""
 
 
 def rescale_kernel(
@@ -117,55 +95,39 @@ def kernels() -> dict[str, Kernel]:
 KERNELS = kernels()
 
 
-def object_code(kernel: Kernel, target: str) -> bytes:
-    """The kernel as an object file."""
-    resolved = target_named(target)
-    parsed, machine = optimized(emit(kernel, resolved)[0], resolved)
-    return bytes(machine.emit_object(parsed))
+def module_of_all(target: str) -> KernelModule:
+    """Every kernel for ``target``."""
+    module = KernelModule(target_named(target))
+    for number, kernel in enumerate(KERNELS.values()):
+        module.add(kernel, name=f"kernel_{number}")
+    return module
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v4", "arm64"])
-@pytest.mark.parametrize("name", KERNELS)
-def test_objects_need_no_run_time(name: str, target: str, tmp_path: Path) -> None:
+def test_objects_need_no_run_time(target: str, tmp_path: Path) -> None:
     """Undefined symbols are memcpy, memset and memmove at most."""
     if shutil.which(NM) is None:
         pytest.skip("nm is not installed")
-    path = tmp_path / "kernel.o"
-    path.write_bytes(object_code(KERNELS[name], target))
+    path = tmp_path / "kernels.o"
+    path.write_bytes(module_of_all(target).object_code())
     lines = subprocess.run([NM, "-u", path], capture_output=True, text=True, check=True).stdout.split("\n")
     assert {line.split()[-1] for line in lines if line.strip()} <= ALLOWED
 
 
-def emulated(kernel: Kernel, operands: Sequence[Array], directory: Path) -> Array:
-    """The result an emulated AArch64 computes."""
-    (directory / "driver.c").write_text(DRIVER)
-    (directory / "kernel.o").write_bytes(object_code(kernel, "arm64"))
-    command = [COMPILER, "-O1", "-static", "-o", "run", "driver.c", "kernel.o"]
-    subprocess.run(command, cwd=directory, check=True, capture_output=True)
-    result = kernel.result.type
-    tables = emit(kernel, target_named("arm64"))[1].pack()
-    blobs = [*(array.tobytes() for array in operands), tables, bytes(result.nbytes)]
-    stream = struct.pack("<Q", len(blobs)) + b"".join(struct.pack("<Q", len(b)) + b for b in blobs)
-    run = subprocess.run([EMULATOR, directory / "run"], input=stream, capture_output=True, check=True)
-    return np.frombuffer(run.stdout, result.numpy).reshape(result.shape)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_emulated_arm64_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+def test_emulated_arm64_gives_the_same_bytes(tmp_path: Path) -> None:
     """NEON's own rounding instructions and table look-ups against the prim interpreter."""
-    for tool in (COMPILER, EMULATOR):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    kernel, rng = KERNELS[name], np.random.default_rng(2)
-    operands = [
-        accumulators(rng, value.type.shape)
-        if value.type.dtype == "int32"
-        else codes(rng, value.type.dtype, value.type.shape)
-        for value in kernel.graph.inputs
-    ]
-    with np.errstate(invalid="ignore"):
-        wanted = interpret(kernel.graph, operands)[0]
-    assert same_bytes(emulated(kernel, operands, tmp_path), wanted)
+    skip_without_emulator()
+    rng = np.random.default_rng(2)
+
+    def operands(kernel: Kernel) -> list[Array]:
+        types = [value.type for value in kernel.graph.inputs]
+        return [
+            accumulators(rng, type_.shape) if type_.dtype == "int32" else codes(rng, type_.dtype, type_.shape)
+            for type_ in types
+        ]
+
+    wrong = check_emulated(module_of_all("arm64"), [operands(k) for k in KERNELS.values()], tmp_path)
+    assert not wrong, [list(KERNELS)[int(name.removeprefix("kernel_"))] for name in wrong]
 
 
 def test_llvm_has_the_back_ends() -> None:

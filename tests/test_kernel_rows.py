@@ -1,0 +1,311 @@
+"""Every row of the kernel table gives the prim interpreter's bytes around the edges of its tiles.
+
+A row is tested with every target that has its instructions; what this machine cannot run is skipped by name,
+and AArch64 runs under an emulator. ``QIMPORT_SWEEP=long`` tests many more sizes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from emulator import check_emulated, skip_without_emulator
+from kernel_harness import CompiledKernels, KernelModule, run_program, same_bytes
+from mac_cases import MacCase, sample
+
+from qimport import prim
+from qimport.codegen import backend
+from qimport.codegen.host import resolve_target, why_not_runnable
+from qimport.codegen.program import generate
+from qimport.codegen.table import MAC_ROWS, Row, choose, rows_for
+from qimport.codegen.target import Target, target_descriptions
+from qimport.errors import TargetError
+from qimport.ir.graph import Array, Builder, Graph, Value
+from qimport.ir.interpret import interpret
+from qimport.ir.types import TensorType
+from qimport.lower.kernel import Kernel
+from qimport.lower.plan import make_plan
+
+LONG = os.environ.get("QIMPORT_SWEEP") == "long"
+
+TARGETS = [resolve_target(name) for name in target_descriptions()]
+EMULATED = ("arm64", "arm64-dotprod")
+
+PAIRS = [(row, target) for target in TARGETS for row in MAC_ROWS if row.available(target)]
+"""Rows with the named targets that have their instructions."""
+
+SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
+    "mac_amx": {
+        "kind": ("dense", "pointwise", "pointwise", "window", "groups"),
+        "zeros": ("middle",),
+        "inputs": (16, 20, 32, 48, 52, 64, 80, 128, 192),
+    },
+    "mac_depthwise": {"kind": ("depthwise",)},
+    "mac_direct": {"runtime": (("w", "bias"), ("w",), ("bias",), ())},
+}
+"""Choices that leave more cases to which a row applies."""
+
+LONG_CHOICES: dict[str, Sequence[Any]] = {
+    "width": range(1, 41),
+    "inputs": range(1, 71),
+    "outputs": range(1, 71),
+    "height": range(1, 6),
+    "multiplier": range(1, 6),
+    "window": [(rows, columns) for rows in range(1, 6) for columns in range(1, 6)],
+}
+
+
+def row_named(name: str) -> Row:
+    """A row of the table."""
+    return next(row for row in MAC_ROWS if row.name == name)
+
+
+def is_best(row: Row, target: Target) -> bool:
+    """Whether ``target`` would use this row for some kernels, rather than rows of older instructions."""
+    tiles = [other for other in MAC_ROWS if other.name.startswith("mac_tile") and other.available(target)]
+    return not row.name.startswith("mac_tile") or row is tiles[0]
+
+
+def cases(row: Row, target: Target) -> list[MacCase]:
+    """Many cases for the rows a target prefers, a few for the others."""
+    special = SPECIAL.get(row.name, {})
+    if LONG:
+        return sample(300 if is_best(row, target) else 60, 7, **{**LONG_CHOICES, **special})
+    return sample(20 if is_best(row, target) else 5, len(target.features), **special)
+
+
+def saturating_cases(row: Row) -> list[MacCase]:
+    """All operands at the ends of their ranges; pairs of such products do not fit into 16 bits."""
+    plain: dict[str, Sequence[Any]] = {
+        "x_dtype": ("uint8", "int8"),
+        "w_dtype": ("int8", "uint8", "int8"),
+        "zeros": ("middle",),
+        "content": ("highest", "lowest", "opposite", "alternating"),
+        "inputs": (64,),
+        "outputs": (33,),
+        "width": (14,),
+        "window": ((2, 2),),
+        "dilation": ((1, 1),),
+        "rounding": (None,),
+        "row_gap": (None,),
+    }
+    return sample(12, 3, **{**plain, **SPECIAL.get(row.name, {}), "inputs": (64,)})
+
+
+def module_of(row: Row, target: Target, found: Sequence[MacCase]) -> tuple[KernelModule, list[list[Array]]]:
+    """The kernels of all cases to which ``row`` applies, and their operands."""
+    module, operands = KernelModule(target), []
+    for number, case in enumerate(found):
+        kernel, arrays = case.kernel()
+        if row.available(target) and row.applies(kernel):
+            module.add(kernel, row, f"kernel_{number}")
+            operands.append(arrays)
+    return module, operands
+
+
+def sweep(row: Row, target: Target, found: Sequence[MacCase]) -> None:
+    """Compile and check all cases, with the residual operand overwritten where a kernel works in place."""
+    module, operands = module_of(row, target, found)
+    assert len(operands) * 2 >= len(found), "too few cases for this row"
+    compiled = CompiledKernels(module)
+    for emitted, arrays in zip(module.kernels, operands, strict=True):
+        case = found[int(emitted.name.removeprefix("kernel_"))]
+        compiled.check(emitted, arrays, f"in {row.name} for {target.name}, {case}", overwritten=-1)
+
+
+def skip_unless_runnable(row: Row, target: Target) -> None:
+    """Skip by the row's name."""
+    if (reason := why_not_runnable(target)) is not None:
+        pytest.skip(f"{row.name} for {target.name} not run: {reason}")
+
+
+def pair_id(value: Row | Target) -> str:
+    """Rows and targets in the names of tests."""
+    return value.name
+
+
+NATIVE_PAIRS = [pair for pair in PAIRS if pair[1].architecture.name == "x86-64"]
+NEON_PAIRS = [(row, target) for row, target in PAIRS if target.name in EMULATED]
+
+
+@pytest.mark.parametrize(("row", "target"), NATIVE_PAIRS, ids=pair_id)
+def test_sweep(row: Row, target: Target) -> None:
+    skip_unless_runnable(row, target)
+    sweep(row, target, cases(row, target))
+
+
+@pytest.mark.parametrize("row", MAC_ROWS, ids=pair_id)
+def test_sweep_on_this_machine(row: Row) -> None:
+    try:
+        host = resolve_target("host")
+    except TargetError as error:
+        pytest.skip(f"{row.name} not run: {error}")
+    if not row.available(host):
+        pytest.skip(f"{row.name} not run: this machine lacks its instructions")
+    sweep(row, host, cases(row, host))
+
+
+@pytest.mark.parametrize(("row", "target"), [p for p in NATIVE_PAIRS if is_best(*p)], ids=pair_id)
+def test_nothing_saturates(row: Row, target: Target) -> None:
+    skip_unless_runnable(row, target)
+    sweep(row, target, saturating_cases(row))
+
+
+@pytest.mark.parametrize(("row", "target"), NEON_PAIRS, ids=pair_id)
+def test_sweep_under_an_emulator(row: Row, target: Target, tmp_path: Path) -> None:
+    skip_without_emulator()
+    found = [*cases(row, target), *saturating_cases(row)]
+    module, operands = module_of(row, target, found)
+    wrong = check_emulated(module, operands, tmp_path, overwritten=-1)
+    assert not wrong, [found[int(name.removeprefix("kernel_"))] for name in wrong]
+
+
+def test_every_row_has_a_target() -> None:
+    """And the sweeps name every row, so that none is skipped unseen."""
+    assert {row.name for row, _ in (*NATIVE_PAIRS, *NEON_PAIRS)} == {row.name for row in MAC_ROWS}
+
+
+def assembly(row: Row, target: str, choices: dict[str, Sequence[Any]]) -> str:
+    """The code of one layer in a row."""
+    (case,) = sample(1, 1, **{**POINTWISE, **choices})
+    module, operands = module_of(row, resolve_target(target), [case])
+    assert operands, f"{row.name} does not apply"
+    return backend.assembly(str(module.module), module.target)
+
+
+def inner_loops(text: str) -> list[list[str]]:
+    """Instructions of every basic block that jumps back to its own start."""
+    loops = []
+    for block in re.split(r"\n(?=\.LBB)", text):
+        label, *lines = block.split("\n")
+        jump = re.compile(rf"\s(j|b\.|cbn?z|tbn?z).*{re.escape(label.partition(':')[0])}\b")
+        ends = [number for number, line in enumerate(lines) if jump.search(line)]
+        if ends:
+            loops.append([line.strip() for line in lines[: ends[-1] + 1]])
+    return loops
+
+
+POINTWISE: dict[str, Sequence[Any]] = {
+    "kind": ("pointwise",),
+    "x_dtype": ("int8",),
+    "w_dtype": ("int8",),
+    "zeros": ("middle",),
+    "bias": ("small",),
+    "batch": (1,),
+    "height": (2,),
+    "width": (48,),
+    "inputs": (192,),
+    "outputs": (64,),
+    "stride": ((1, 1),),
+    "dilation": ((1, 1),),
+    "rounding": ("double_up",),
+    "per_channel": (True,),
+    "epilogue": ("clamp",),
+}
+
+LAYERS: dict[str, dict[str, Sequence[Any]]] = {
+    "pointwise": {},
+    "unsigned": {"x_dtype": ("uint8",), "w_dtype": ("uint8",)},
+    "window": {"kind": ("window",), "window": ((3, 3),), "inputs": (128,)},
+    "wide": {"inputs": (160,), "outputs": (320,), "width": (20,)},
+}
+"""What makes a layer different from :data:`POINTWISE`."""
+
+HOT: list[tuple[str, str, str]] = [
+    ("mac_tile_avx512vnni", "x86-64-vnni", r"vpdpbusd\s.*%zmm"),
+    ("mac_tile_avxvnni", "x86-64-avxvnni", r"vpdpbusd\s.*%ymm"),
+    ("mac_tile_avx512", "x86-64-v4", r"vpmaddwd\s.*%zmm"),
+    ("mac_tile_avx2", "x86-64-v3", r"vpmaddwd\s.*%ymm"),
+    ("mac_tile_sse2", "x86-64", r"pmaddwd\s.*%xmm"),
+    ("mac_amx", "x86-64-amx", r"tdpb[su]sd\s.*%tmm"),
+    ("mac_tile_dotprod", "arm64-dotprod", r"sdot\s+v\d+\.4s"),
+    ("mac_tile_neon", "arm64", r"smlal2?\s+v\d+\.4s"),
+]
+"""Rows, a target, and the instruction that must do the work."""
+
+SPILLS_PER_PRODUCT = {"mac_tile_avx512": 1 / 16}
+"""Rows that trade a spilled accumulator for a larger tile."""
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(("name", "target", "instruction"), HOT, ids=[name for name, _, _ in HOT])
+def test_the_hot_loop(name: str, target: str, instruction: str, layer: str) -> None:
+    """It is made of the row's instruction and keeps accumulators in registers; nothing saturates."""
+    text = assembly(row_named(name), target, LAYERS[layer])
+    assert "pmaddubsw" not in text
+
+    def products(lines: list[str]) -> int:
+        return sum(bool(re.search(instruction, line)) for line in lines)
+
+    hot = max(inner_loops(text), key=products)
+    assert products(hot) >= 4, "\n".join(hot)
+    stack = [line for line in hot if re.search(r"\(%rsp|\(%rbp|\[sp\b", line)]
+    spills = [line for line in stack if re.search(r"%[xyz]mm|\bq\d", line)]
+    assert len(spills) <= products(hot) * SPILLS_PER_PRODUCT.get(name, 0), "\n".join(hot)
+
+
+class Network:
+    """A small network of prim nodes: every kind of layer, a residual addition, a concatenation."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(5)
+        self.b = Builder()
+
+    def constant(self, low: int, high: int, shape: tuple[int, ...], dtype: str) -> Value:
+        return self.b.constant(self.rng.integers(low, high, shape).astype(dtype))
+
+    def layer(
+        self, x: Value, outputs: int, window: int = 1, groups: int = 1, add: Value | None = None
+    ) -> Value:
+        """A convolution without padding, rescaled to 8 bit, with ``add`` on top."""
+        w = self.constant(-128, 128, (outputs, window, window, x.type.shape[3] // groups), "int8")
+        op = prim.Mac(groups=groups, input_zero=-3)
+        sums = self.b.emit(
+            op, (x, w, self.constant(-900, 900, (outputs,), "int32")), op.result_type(x.type, w.type)
+        )
+        factors = (
+            self.constant(2**30, 2**31, (outputs,), "int32"),
+            self.constant(-10, -7, (outputs,), "int32"),
+        )
+        scaled = self.b.emit(prim.Rescale("double_away"), (sums, *factors), sums.type)
+        if add is not None:
+            wide = self.b.emit(prim.Cast(), (add,), sums.type)
+            scaled = self.b.emit(prim.Binary("add"), (scaled, wide), sums.type)
+        return self.b.emit(prim.Clamp(4, -128, 127), (scaled,), TensorType("int8", sums.type.shape))
+
+    def graph(self) -> Graph:
+        x = Value(TensorType("int8", (1, 9, 11, 16)), "x")
+        first = self.layer(x, 32, window=3)
+        branch = self.layer(self.layer(first, 32, groups=32), 32, groups=2)
+        joined = self.layer(branch, 32, add=first)
+        parts = (self.layer(joined, 20), self.layer(joined, 12, add=self.layer(first, 12)))
+        whole = self.b.emit(prim.Concat(3), parts, joined.type)
+        flat = self.b.emit(prim.Reshape(), (whole,), TensorType("int8", (1, 1, 1, whole.type.size)))
+        return Graph("network", (x,), (self.layer(flat, 10), whole), tuple(self.b.nodes))
+
+
+@pytest.mark.parametrize("row", MAC_ROWS, ids=pair_id)
+def test_any_row_may_be_chosen(row: Row) -> None:
+    """A whole program with every kernel in this row that it applies to."""
+    try:
+        host = resolve_target("host")
+    except TargetError as error:
+        pytest.skip(f"{row.name} not run: {error}")
+    if not row.available(host):
+        pytest.skip(f"{row.name} not run: this machine lacks its instructions")
+    graph = Network().graph()
+    plan = make_plan(graph)
+
+    def choice(kernel: Kernel, target: Target) -> Row:
+        return row if row in rows_for(kernel, target) else choose(kernel, target)
+
+    program = generate(plan, host, choice=choice)
+    assert row.name in program.rows
+    x = np.random.default_rng(6).integers(-128, 128, graph.inputs[0].type.shape).astype(np.int8)
+    for found, wanted in zip(run_program(program, plan, host, [x]), interpret(graph, [x]), strict=True):
+        assert same_bytes(found, wanted)
