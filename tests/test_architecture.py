@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "frontend": {"ir", "qnn"},
     "lower": {"ir", "qnn", "prim", "fixedpoint"},
     # Of lower only what the plan is made of.
-    "codegen": {"ir", "prim", "lower.plan", "lower.kernel"},
+    "codegen": {"ir", "prim", "fixedpoint", "version", "lower.plan", "lower.kernel"},
 }
 
 # Package of others -> the only modules that may import it.
