@@ -59,8 +59,3 @@ def assembly(text: str, target: Target) -> str:
     """Assembly text."""
     module, machine = optimized(text, target)
     return str(machine.emit_assembly(module))
-
-
-def optimized_llvm(text: str, target: Target) -> str:
-    """LLVM assembly after optimization."""
-    return str(optimized(text, target)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ class Program:
     rows: tuple[str, ...]
     functions: tuple[str, ...]
 
-    @property
+    @functools.cached_property
     def text(self) -> str:
         """LLVM assembly."""
         return str(self.module)
