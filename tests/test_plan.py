@@ -1,0 +1,332 @@
+"""Kernel plans: executed call by call on one byte array, they give what the graph gives."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from kernel_harness import result_indices, run_program, same_bytes
+from prim_graphs import PrimGraph
+
+from qimport import prim
+from qimport.codegen.host import resolve_target
+from qimport.codegen.program import generate
+from qimport.errors import CompilerBug
+from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Value
+from qimport.ir.interpret import interpret
+from qimport.ir.rewrite import remove_dead_nodes
+from qimport.ir.types import TensorType
+from qimport.lower.arena import ALIGNMENT
+from qimport.lower.fuse import ELEMENTWISE, fuse
+from qimport.lower.pipeline import lower
+from qimport.lower.plan import KernelCall, Operand, Plan, check_plan, make_plan
+from tests.random_graphs import RandomGraph
+
+
+class Machine:
+    """Memory of a plan, filled with noise; runs kernel calls with the interpreter."""
+
+    def __init__(self, plan: Plan, inputs: Sequence[Array], seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.plan = plan
+        self.inputs = [np.frombuffer(array.tobytes(), np.uint8) for array in inputs]
+        self.outputs = [rng.integers(0, 256, type_.nbytes).astype(np.uint8) for type_ in plan.outputs]
+        self.arena = rng.integers(0, 256, plan.arena_bytes).astype(np.uint8)
+
+    def run(self) -> list[Array]:
+        """Every call in order; then the outputs."""
+        for call in self.plan.calls:
+            self.step(call)
+        pairs = zip(self.outputs, self.plan.outputs, strict=True)
+        return [array.view(type_.numpy).reshape(type_.shape) for array, type_ in pairs]
+
+    def step(self, call: KernelCall) -> None:
+        """One kernel; it must not write what it still reads."""
+        kernel = call.kernel
+        assert [c.tobytes() for c in call.constants] == [
+            np.asarray(v.data).tobytes() for v in kernel.constants()
+        ]
+        operands = [self.memory(o)[_dense(o)].view(o.type.numpy).reshape(o.type.shape) for o in call.operands]
+        written = _bytes(call.result, result_indices(kernel))
+        for position, operand in enumerate(call.operands):
+            same_memory = (operand.space, operand.index) == (call.result.space, call.result.index)
+            if same_memory and np.intersect1d(_dense(operand), written).size:
+                assert _may_share(call, position), f"{kernel.describe()} overwrites operand {position}"
+        found = interpret(kernel.graph, operands)[0]
+        assert call.result.space != "input"
+        self.memory(call.result)[written] = np.frombuffer(found.tobytes(), np.uint8)
+
+    def memory(self, operand: Operand) -> Array:
+        """The bytes an operand lies in."""
+        if operand.space == "arena":
+            return self.arena
+        return (self.inputs if operand.space == "input" else self.outputs)[operand.index]
+
+
+def _dense(operand: Operand) -> Array:
+    return np.arange(operand.offset, operand.offset + operand.type.nbytes)
+
+
+def _bytes(operand: Operand, elements: Array) -> Array:
+    size = operand.type.itemsize
+    return (operand.offset + elements[:, None] * size + np.arange(size)).ravel()
+
+
+def _may_share(call: KernelCall, position: int) -> bool:
+    """Whether the kernel says that it works in place, and reads this operand one element at a time."""
+    value, operand = call.kernel.graph.inputs[position], call.operands[position]
+    readers = [node for node in call.kernel.graph.nodes if value in node.inputs]
+    alike = operand.offset == call.result.offset and operand.type.shape == call.result.type.shape
+    alike = alike and operand.type.itemsize == call.result.type.itemsize
+    elementwise = all(isinstance(node.op, ELEMENTWISE) for node in readers)
+    return call.kernel.in_place and alike and elementwise and call.kernel.result_row_stride is None
+
+
+def random_inputs(graph: Graph, seed: int) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-128, 128, v.type.shape).astype(v.type.numpy) for v in graph.inputs]
+
+
+def check(graph: Graph, seed: int = 0) -> Plan:
+    """The plan of ``graph``, after comparing what it computes."""
+    plan, inputs = make_plan(graph), random_inputs(graph, seed)
+    for found, wanted in zip(Machine(plan, inputs).run(), interpret(graph, inputs), strict=True):
+        assert same_bytes(found, wanted), str(plan)
+    return plan
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_random_graphs(seed: int) -> None:
+    graph = PrimGraph(seed).grow(4 + seed % 13)
+    check(graph, seed)
+    check(remove_dead_nodes(graph), seed)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_networks(seed: int) -> None:
+    graph = RandomGraph(seed, "int8").grow(9)
+    for mode in NUMERICS:
+        check(lower(graph, mode), seed)
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_random_graphs_as_native_code(seed: int) -> None:
+    graph, host = PrimGraph(seed).grow(12), resolve_target("host")
+    plan, inputs = make_plan(graph), random_inputs(graph, seed)
+    results = run_program(generate(plan, host), plan, host, inputs)
+    for found, wanted in zip(results, interpret(graph, inputs), strict=True):
+        assert same_bytes(found, wanted), str(plan)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_partition_the_graph(seed: int) -> None:
+    """Every node is in one group, and groups run after the groups they read."""
+    graph = PrimGraph(seed).grow(14)
+    groups = fuse(graph)
+    assert sorted(map(id, (n for g in groups for n in g.nodes))) == sorted(map(id, graph.nodes))
+    known = {*graph.inputs, *graph.constants()}
+    for group in groups:
+        inside = {value for node in group.nodes for value in node.outputs}
+        read = {value for node in group.nodes for value in node.inputs if value is not None}
+        assert read <= known | inside
+        assert group.result is group.nodes[-1].outputs[0]
+        known.add(group.result)
+    assert set(graph.outputs) <= known
+
+
+class Small:
+    """Shorthand for building the graphs below."""
+
+    def __init__(self, *shapes: tuple[int, ...]) -> None:
+        self.b = Builder()
+        self.rng = np.random.default_rng(0)
+        self.inputs = [Value(TensorType("int8", shape), f"x{i}") for i, shape in enumerate(shapes)]
+
+    def constant(self, *shape: int) -> Value:
+        return self.b.constant(self.rng.integers(-128, 128, shape).astype(np.int8))
+
+    def lut(self, x: Value) -> Value:
+        return self.b.emit(prim.Lut(), (x, self.constant(256)), x.type)
+
+    def concat(self, axis: int, *parts: Value) -> Value:
+        shape = list(parts[0].type.shape)
+        shape[axis] = sum(part.type.shape[axis] for part in parts)
+        return self.b.emit(prim.Concat(axis), parts, TensorType("int8", tuple(shape)))
+
+    def reshape(self, x: Value, *shape: int) -> Value:
+        return self.b.emit(prim.Reshape(), (x,), TensorType("int8", shape))
+
+    def rows(self, x: Value, first: int, count: int) -> Value:
+        """``count`` indices of the first dimension."""
+        rank = len(x.type.shape)
+        begin, shape = (first, *[0] * (rank - 1)), (count, *x.type.shape[1:])
+        return self.b.emit(prim.Slice(begin, (1,) * rank), (x,), TensorType("int8", shape))
+
+    def sums(self, x: Value, outputs: int = 4) -> Value:
+        op, bias = prim.Mac(), self.b.constant(np.arange(outputs, dtype=np.int32))
+        w = self.constant(outputs, 1, 1, x.type.shape[3])
+        return self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type))
+
+    def wide(self, x: Value) -> Value:
+        return self.b.emit(prim.Cast(), (x,), TensorType("int32", x.type.shape))
+
+    def add(self, a: Value, b: Value) -> Value:
+        shape = np.broadcast_shapes(a.type.shape, b.type.shape)
+        return self.b.emit(prim.Binary("add"), (a, b), TensorType("int32", shape))
+
+    def clamp(self, x: Value) -> Value:
+        return self.b.emit(prim.Clamp(0, -128, 127), (x,), TensorType("int8", x.type.shape))
+
+    def check(self, *outputs: Value) -> list[str]:
+        """Check the plan, also as native code; the kernels without their result types."""
+        graph = Graph("small", tuple(self.inputs), outputs, tuple(self.b.nodes))
+        plan, host, inputs = check(graph), resolve_target("host"), random_inputs(graph, 0)
+        results = run_program(generate(plan, host), plan, host, inputs)
+        for found, wanted in zip(results, interpret(graph, inputs), strict=True):
+            assert same_bytes(found, wanted), str(plan)
+        return [call.kernel.describe().partition(" ")[0] for call in plan.calls]
+
+
+def test_parts_are_produced_in_their_slice() -> None:
+    s = Small((1, 2, 3, 4))
+    parts = [s.lut(s.inputs[0]) for _ in range(3)]
+    assert s.check(s.concat(3, *parts)) == ["lut"] * 3
+
+
+def test_a_concatenation_in_a_concatenation() -> None:
+    s = Small((1, 2, 3, 4))
+    a, b, c, d = (s.lut(s.inputs[0]) for _ in range(4))
+    assert s.check(s.concat(3, a, s.concat(3, b, c), d)) == ["lut"] * 4
+
+
+def test_an_outer_concatenation_in_rows_that_lie_apart() -> None:
+    """The inner one cannot be made of two blocks of memory."""
+    s = Small((1, 4), (2, 3))
+    a, b, c = s.lut(s.inputs[0]), s.lut(s.inputs[0]), s.lut(s.inputs[1])
+    assert s.check(s.concat(1, s.concat(0, a, b), c)) == ["lut", "lut", "lut", "concat"]
+
+
+def test_a_part_that_is_read_elsewhere_or_twice() -> None:
+    s = Small((1, 2, 3, 4))
+    a, b = s.lut(s.inputs[0]), s.lut(s.inputs[0])
+    assert sorted(s.check(s.concat(3, a, b, a), s.lut(b))) == ["lut"] * 3 + ["reshape"] * 3
+
+
+def test_parts_that_exist_before() -> None:
+    """A graph input, a constant, a graph output, a value of another concatenation."""
+    s = Small((2, 4))
+    made = s.lut(s.inputs[0])
+    first = s.concat(1, s.inputs[0], s.constant(2, 3), made)
+    second = s.concat(0, made, s.inputs[0], s.constant(1, 4))
+    assert s.check(made, first, second).count("lut") == 1
+
+
+def test_a_reshaped_part() -> None:
+    s = Small((2, 6), (3, 4))
+    made = s.reshape(s.lut(s.inputs[0]), 3, 4)
+    assert s.check(s.concat(1, made, s.lut(s.inputs[1]))) == ["lut", "reshape", "lut"]
+
+
+def test_results_that_are_no_kernel() -> None:
+    """Inputs, constants, reshapes of inputs, one value twice."""
+    s = Small((2, 6))
+    x = s.inputs[0]
+    made, flat = s.lut(x), s.reshape(x, 12)
+    again = s.reshape(made, 3, 4)
+    kernels = s.check(x, x, s.constant(3), flat, made, made, again)
+    assert kernels.count("lut") == 1
+    assert kernels.count("reshape") == 6
+
+
+def test_slices_of_inputs_are_no_copies() -> None:
+    s = Small((4, 6))
+    a, b = s.rows(s.inputs[0], 1, 2), s.rows(s.inputs[0], 3, 1)
+    assert s.check(s.lut(a), s.lut(b)) == ["lut", "lut"]
+
+
+def test_a_sliced_result() -> None:
+    """The slice of a result is copied from it; a slice that is a result is copied out of the arena."""
+    s = Small((4, 6))
+    whole, other = s.lut(s.inputs[0]), s.lut(s.inputs[0])
+    assert s.check(whole, s.rows(whole, 2, 2), s.rows(other, 0, 3)).count("slice") == 2
+
+
+def test_a_chain_works_in_place() -> None:
+    s = Small((1, 300))
+    value = s.clamp(s.add(s.wide(s.inputs[0]), s.wide(s.inputs[0])))
+    for _ in range(4):
+        value = s.rows(s.concat(0, s.lut(value), s.inputs[0]), 0, 1)
+    s.check(value)
+    t = Small((1, 3, 5, 4))
+    value = t.inputs[0]
+    for _ in range(4):
+        value = t.clamp(t.add(t.sums(value), t.wide(value)))
+    graph = Graph("chain", tuple(t.inputs), (value,), tuple(t.b.nodes))
+    plan = check(graph)
+    assert plan.arena_bytes <= 2 * ALIGNMENT
+    t.check(value)
+
+
+def test_two_convolutions_meet() -> None:
+    """The later one adds the other's result, which is stored with its smallest type."""
+    s = Small((1, 3, 5, 4))
+    early = s.wide(s.clamp(s.sums(s.inputs[0])))
+    late = s.sums(s.lut(s.inputs[0]))
+    kernels = s.check(s.clamp(s.add(early, late)))
+    assert kernels == ["mac+clamp", "lut", "mac+cast+binary+clamp"]
+
+
+def test_a_view_of_the_operand_that_would_be_overwritten() -> None:
+    """Adding its first row to a tensor must not happen in place."""
+    s = Small((4, 1, 1, 6))
+    x = s.lut(s.inputs[0])
+    total = s.clamp(s.add(s.wide(x), s.wide(s.rows(x, 0, 1))))
+    assert s.check(s.clamp(s.sums(total)))[1:] == ["cast+cast+binary+clamp", "mac+clamp"]
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 1, 1), (1, 2, 3, 1), (1, 1, 3, 4), (1, 2, 1, 4)], ids=str)
+def test_convolutions_add_only_what_steps_with_them(shape: tuple[int, ...]) -> None:
+    s = Small((1, 2, 3, 4), shape)
+    kernels = s.check(s.clamp(s.add(s.sums(s.inputs[0]), s.wide(s.inputs[1]))))
+    assert kernels == ["mac", "cast+binary+clamp"]
+
+
+def test_convolutions_add_one_row_of_channels() -> None:
+    s = Small((1, 2, 3, 4), (1, 1, 1, 4))
+    assert s.check(s.clamp(s.add(s.sums(s.inputs[0]), s.wide(s.inputs[1])))) == ["mac+cast+binary+clamp"]
+
+
+def test_a_broadcast_convolution_keeps_its_own_kernel() -> None:
+    s = Small((1, 1, 1, 4), (1, 2, 3, 4))
+    kernels = s.check(s.clamp(s.add(s.sums(s.inputs[0]), s.wide(s.inputs[1]))))
+    assert kernels == ["mac", "cast+binary+clamp"]
+
+
+def bad_plans() -> dict[str, Callable[[KernelCall], KernelCall]]:
+    """Changes to a call that break a plan."""
+
+    def result(change: int) -> Callable[[KernelCall], KernelCall]:
+        def apply(call: KernelCall) -> KernelCall:
+            moved = dataclasses.replace(call.result, offset=call.result.offset + change)
+            return dataclasses.replace(call, result=moved)
+
+        return apply
+
+    def operand(call: KernelCall) -> KernelCall:
+        moved = dataclasses.replace(call.operands[0], offset=1)
+        return dataclasses.replace(call, operands=(moved, *call.operands[1:]))
+
+    return {"behind": result(1), "before": result(-1000), "operand": operand}
+
+
+@pytest.mark.parametrize("name", bad_plans())
+def test_a_bad_plan_is_our_bug(name: str) -> None:
+    s = Small((1, 2, 3, 4))
+    result = s.concat(3, s.lut(s.inputs[0]), s.lut(s.inputs[0]))
+    plan = make_plan(Graph("g", tuple(s.inputs), (result,), tuple(s.b.nodes)))
+    broken = dataclasses.replace(plan, calls=(*plan.calls[:-1], bad_plans()[name](plan.calls[-1])))
+    check_plan(plan)
+    with pytest.raises(CompilerBug, match=r"kernel call 1: .* ends at"):
+        check_plan(broken)
