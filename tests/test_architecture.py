@@ -134,6 +134,8 @@ def test_nothing_is_left_unfinished(source: Path) -> None:
         ("lower.plan", "qimport.frontend.importer", False),
         ("codegen.jit", "qimport.lower.plan", True),
         ("codegen.jit", "qimport.lower.fuse", False),
+        ("codegen.table", "qimport.lower.kernel", True),
+        ("codegen.isa.dot", "qimport.fixedpoint", True),
         ("codegen.jit", "llvmlite.binding", True),
         ("frontend.importer", "tflite", False),
         ("frontend.schema", "flatbuffers", True),

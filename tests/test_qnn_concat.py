@@ -23,9 +23,7 @@ def values(rng: np.random.Generator, type_: TensorType) -> Array:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "float32"])
 @pytest.mark.parametrize(("shape", "axis"), [((4,), 0), ((2, 3), 1), ((2, 3, 2), 0), ((1, 2, 3, 2), 2)])
-def test_equal_quantization_is_copied(
-    dtype: str, shape: tuple[int, ...], axis: int, oracle: Oracle
-) -> None:
+def test_equal_quantization_is_copied(dtype: str, shape: tuple[int, ...], axis: int, oracle: Oracle) -> None:
     rng = np.random.default_rng(axis)
     for count in (1, 2, 6):
         wide = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
