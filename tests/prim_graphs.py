@@ -11,6 +11,8 @@ from qimport.ir.graph import Builder, Graph, Value, verify_graph
 from qimport.ir.types import TensorType
 from qimport.lower.fold import fold_constants
 
+STEPS = ("concat", "concat", "layer", "mean", "move", "pad", "part", "pool", "reshape", "residual", "table")
+
 LARGEST = 600
 """Elements of a tensor; what would be larger is replaced by something smaller."""
 
@@ -31,9 +33,8 @@ class PrimGraph:
 
         As in every graph that is planned, what is known is a constant.
         """
-        names = ("layer", "residual", "table", "concat", "concat", "reshape", "part", "pad", "move", "pool")
         for _ in range(steps):
-            made: Value = getattr(self, names[int(self.rng.integers(len(names)))])(self.pick())
+            made: Value = getattr(self, STEPS[int(self.rng.integers(len(STEPS)))])(self.pick())
             self.values.append(made)
         outputs = [self.values[-1], *(self.pick() for _ in range(int(self.rng.integers(4))))]
         graph = Graph("random", tuple(self.inputs), tuple(outputs), tuple(self.b.nodes))
@@ -64,6 +65,31 @@ class PrimGraph:
             return x
         return self.emit(prim.Reshape(), (x,), (1, 1, 1, x.type.size))
 
+    def rescaled(self, sums: Value) -> Value:
+        """int32 times about 1/60, or per channel."""
+        count = sums.type.shape[-1] if self.rng.random() < 0.5 else 1
+        multiplier = self.rng.integers(2**30, 2**31, count).astype(np.int32)
+        factors = [self.b.constant(array) for array in (multiplier, np.full(count, -5, np.int32))]
+        return self.b.emit(prim.Rescale("double_away"), (sums, *factors), sums.type)
+
+    def mean(self, x: Value) -> Value:
+        """A sum over one or two dimensions or over a window, rescaled; perhaps something is added."""
+        x = self.image(x)
+        batch, height, width, channels = x.type.shape
+        op: prim.Reduce | prim.Window = prim.Window("sum", (height, 1), (1, 1), ((0, 0), (0, 0)))
+        shape = (batch, 1, width, channels)
+        if self.rng.random() < 0.7:
+            axes = ((1, 2), (3,), (2,))[int(self.rng.integers(3))]
+            op = prim.Reduce("sum", axes)
+            shape = tuple(1 if i in axes else n for i, n in enumerate(x.type.shape))  # type: ignore[assignment]
+        wide = TensorType("int32", shape)
+        total = self.rescaled(self.b.emit(op, (x,), wide))
+        found = [value for value in self.values if value.type.shape == shape]
+        if found:
+            other = self.b.emit(prim.Cast(), (found[-1],), wide)
+            total = self.b.emit(prim.Binary("add"), (total, other), wide)
+        return self.emit(prim.Clamp(1, -128, 127), (total,), shape)
+
     def sums(self, x: Value, outputs: int) -> Value:
         """int32 sums of a pointwise or depthwise layer, rescaled."""
         channels = x.type.shape[3]
@@ -72,9 +98,7 @@ class PrimGraph:
         w = self.constant((outputs, 1, 1, channels // groups))
         bias = self.b.constant(self.rng.integers(-999, 999, outputs).astype(np.int32))
         op = prim.Mac(groups=groups, input_zero=3)
-        sums = self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type))
-        factors = [self.b.constant(np.array([number], np.int32)) for number in (2**30 + 12345, -5)]
-        return self.b.emit(prim.Rescale("double_away"), (sums, *factors), sums.type)
+        return self.rescaled(self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type)))
 
     def layer(self, x: Value) -> Value:
         """A convolution; its sums may be cut by a second reader."""

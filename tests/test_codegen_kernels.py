@@ -259,3 +259,11 @@ def test_softmax(target: str, kind: str, dtype: str) -> None:
         for array in (values, np.full_like(values, 3), np.minimum(values, values.min() + 4)):
             check(kernel_of(b.nodes, y), [array], target)
         check(kernel_of(b.nodes, y, shape[-1] + 2), [values], target)
+
+
+@pytest.mark.parametrize("length", [512, 8191, 8192, 8193, 8703])
+def test_softmax_of_sums_that_wrap(mover: str, length: int) -> None:
+    """Equal elements whose sum in 32 bits is negative, nothing at all, or small again."""
+    b, x = Builder(), Value(TensorType("int8", (1, length)), "x")
+    y = b.emit(prim.Softmax("fixed"), (x, b.constant(softmax_table("fixed"))), x.type)
+    check(kernel_of(b.nodes, y), [np.full((1, length), 5, np.int8)], mover)
