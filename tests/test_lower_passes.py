@@ -226,6 +226,17 @@ def test_a_shared_table_result_is_kept_for_its_other_reader() -> None:
     assert [node.inputs[0] for node in lowered.nodes] == [lowered.inputs[0]] * 2
 
 
+def test_a_constant_of_one_element_may_have_more_dimensions_than_a_table() -> None:
+    build, x = Builder(), Value(quantized("int8", (1, 1, 1, 5), 0.1, 3), "x")
+    y = build.emit(qnn.Tanh(), (x,), quantized("int8", (1, 1, 1, 5), 1 / 128, 0))
+    one = build.constant(np.full((1, 1, 1, 1), 77, np.int8), type_=quantized("int8", (1, 1, 1, 1), 0.01, 4))
+    z = build.emit(qnn.Add(), (one, y), quantized("int8", (1, 1, 1, 5), 0.02, 9))
+    graph, fed = finish(build, [x], z), codes((1, 1, 1, 5))
+    lowered = lower(graph, REFERENCE)
+    assert names(lowered) == ["lut"]
+    expect_same(interpret(lowered, [fed])[0], interpret(graph, [fed], REFERENCE)[0], "ADD behind TANH")
+
+
 def test_slices_of_concatenations_read_the_part() -> None:
     emit, a, b = Emitter(), Value(TensorType("int8", (2, 3)), "a"), Value(TensorType("int8", (2, 4)), "b")
     both = emit.concat((a, b), 1)

@@ -129,7 +129,9 @@ def _as_lookup(op: Operation, site: Site) -> tuple[Value, Array] | None:
     operands = [table if value is x else value for value in site.operands]
     types = tuple(None if value is None else value.type for value in operands)
     arrays = tuple(None if value is None else value.data for value in operands)
-    return source, op.evaluate(Call(types, (out.with_shape(table.type.shape),), arrays))[0]
+    result = op.evaluate(Call(types, (out.with_shape(table.type.shape),), arrays))[0]
+    # A constant of one element may have more dimensions than the table.
+    return source, result.reshape(table.type.shape)
 
 
 SIMPLIFICATIONS: dict[type[Operation], Simplification] = {
