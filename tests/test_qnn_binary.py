@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 from qimport.errors import VerifyError
-from qimport.ir.graph import Call
+from qimport.frontend.importer import import_model
+from qimport.frontend.schema import read_model
+from qimport.ir.graph import NUMERICS, Builder, Call, Graph, Value
+from qimport.ir.interpret import interpret
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.lower.pipeline import lower
 from qimport.oracle import Oracle
 from qimport.qnn.binary import Add, BinaryOperation, Mul, Sub
-from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
-from tests.single_op import quantized
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, add_tensor
+from tests.flatbuffer_builder import ModelBuilder
+from tests.single_op import all_codes, expect_same, quantized
 
 OPERATIONS = {"ADD": Add, "SUB": Sub, "MUL": Mul}
 SHAPES = (
@@ -127,6 +132,29 @@ def test_scales_the_delegate_takes(builtin: str, ratio: float, family: str, orac
     case.check(oracle)
 
 
+@pytest.mark.parametrize("square", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_one_tensor_twice(seed: int, square: bool, oracle: Oracle) -> None:
+    """A product of one tensor with itself is tabulated by the delegate; of two equal ones it is not."""
+    draw = Draw.of(seed)
+    x = draw.tensor(draw.dtype(), (256,))
+    out = draw.tensor(x.dtype, (256,), draw.near(x.quant.scale**2 * draw.pick(40, 90, 200)))
+    activation = draw.pick(*ACTIVATIONS)
+    model, build, value = ModelBuilder(), Builder(), Value(x, "x")
+    indices = [add_tensor(model, x), add_tensor(model, x)][: 1 if square else 2]
+    values = [value] if square else [value, Value(x, "y")]
+    y = add_tensor(model, out)
+    model.operator("MUL", [indices[0], indices[-1]], [y], 2, fused_activation_function=activation)
+    result = build.emit(Mul(activation, square), (values[0], values[-1]), out)
+    graph, file = Graph("square", tuple(values), (result,), tuple(build.nodes)), model.build(indices, [y])
+    codes = [all_codes(x.dtype)] * len(values)
+    for mode in NUMERICS:
+        specified = interpret(graph, codes, mode)[0]
+        expect_same(interpret(lower(graph, mode), codes)[0], specified, f"lowered in {mode}")
+        expect_same(interpret(import_model(read_model(file)).graph, codes, mode)[0], specified, "imported")
+        expect_same(specified, oracle.run(file, codes, mode).outputs[0], mode)
+
+
 @pytest.mark.parametrize("builtin", OPERATIONS)
 def test_scalars(builtin: str, oracle: Oracle) -> None:
     """Operands of rank 0."""
@@ -147,6 +175,7 @@ X, ROW = quantized("int8", (2, 3), 1.0, 0), quantized("int8", (3,), 1.0, 0)
         ("C2", Add(), (X, ROW.with_shape((2,))), X),
         ("C2", Mul(), (X, ROW), ROW),
         ("C3", Sub("SIGN_BIT"), (X, ROW), X),
+        ("C4", Mul(square=True), (X, ROW), X),
     ],
 )
 def test_constraints(label: str, op: BinaryOperation, types: tuple[TensorType, ...], out: TensorType) -> None:

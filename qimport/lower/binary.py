@@ -22,7 +22,9 @@ def lower_sub(emit: Emitter, op: Sub, use: Use) -> Value:
 
 @rule(Mul)
 def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
-    """The product of the differences from the zero points, rescaled."""
+    """The product of the differences from the zero points, rescaled; or a table of squares."""
+    if op.tabulates(use.call):
+        return emit.lut(use.operand(0), op.square_table(use.call))
     product = emit.binary("mul", _centred(emit, use, 0), _centred(emit, use, 1))
     codes = emit_requantization(emit, product, op.requantization(use.call), use.output.dtype)
     return emit.reshape(codes, use.output.shape)

@@ -21,6 +21,7 @@ from qimport.qnn.requantization import (
     is_plain_8bit,
     output_range,
 )
+from qimport.qnn.unary import code_range, real_values, tabulated
 
 LEFT_SHIFT = 20
 """How far the classic sum kernels shift their operands before scaling them."""
@@ -222,16 +223,27 @@ class Mul(BinaryOperation):
 
     reference, builtin: ``double_away`` (``reference_ops::Mul`` and its optimized form give the same bytes).
     xnnpack: ``float32_even``, bounds as XNNPACK rounds them; only for s in [2^-16, 2^8), other uses stay with
-    ``builtin``.
+    ``builtin``. A ``square`` it tabulates instead, with y = f32(f32(s_a * (a - z_a))^2):
+
+        code = clamp(rne(f32(f32(y * f32(1 / s_out)) + z_out)), low, high)
+
+    ``square`` says that both operands are one tensor of the file; equal content is not enough.
 
     C1 operands and result are int8 or all uint8, with one scale each. C2 the operands broadcast to the
-    result's shape. C3 the activation is one of the schema's.
+    result's shape. C3 the activation is one of the schema's. C4 the operands of a square have one type.
     """
 
     NAME = "qnn.mul"
     TFLITE = ("MUL",)
 
     activation: str = "NONE"
+    square: bool = False
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C4."""
+        super().verify(call)
+        alike = call.input(0) == call.input(1)
+        require(alike or not self.square, "C4", "the operands of a square must have one type")
 
     @staticmethod
     def scale(call: Call) -> float:
@@ -256,8 +268,23 @@ class Mul(BinaryOperation):
             return Requantization("float32_even", (np.array([scale], np.float32),), zero, low, high)
         return Requantization("double_away", fixed_point_factors([scale]), zero, low, high)
 
+    def tabulates(self, call: Call) -> bool:
+        """Whether the result is a table of squares."""
+        return self.square and self.kernel_family(call) == "xnnpack"
+
+    def square_table(self, call: Call) -> Array:
+        """Results of a tabulated square, in order of the operand's code."""
+        x, out = call.input(0), call.output
+        with np.errstate(over="ignore"):
+            real = real_values(code_range(x.dtype), x)
+            codes = tabulated(real * real, out, "xnnpack")
+        return np.clip(codes, *self.codes_range(call)).astype(out.numpy)
+
     def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """The docstring's formula."""
+        """The docstring's formulas."""
+        if self.tabulates(call):
+            lowest, _ = INTEGER_RANGE[call.input(0).dtype]
+            return (self.square_table(call)[call.array(0).astype(np.int64) - lowest],)
         a = call.array(0).astype(np.int64) - call.input(0).quant.zero_point
         b = call.array(1).astype(np.int64) - call.input(1).quant.zero_point
         return (self.requantization(call).codes(a * b, call.output),)

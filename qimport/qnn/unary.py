@@ -76,13 +76,22 @@ class TabulatedFunction(UnaryOperation):
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the class."""
-        quant = target.quant
-        real = np.float32(source.quant.scale) * (x - source.quant.zero_point).astype(np.float32)
-        scaled = self.function(real, family) * (np.float32(1) / np.float32(quant.scale))
-        zero = np.float32(quant.zero_point)
-        nearest = np.rint(scaled + zero) if family == "xnnpack" else np.trunc(fp.round_away(scaled) + zero)
-        codes = np.clip(nearest.astype(np.float64), *INTEGER_RANGE[target.dtype])
-        return np.asarray(codes, np.int64)
+        return tabulated(self.function(real_values(x, source), family), target, family)
+
+
+def real_values(x: Int, source: TensorType) -> Float32:
+    """What codes stand for, as the kernels that tabulate a function compute it."""
+    return np.float32(source.quant.scale) * (x - source.quant.zero_point).astype(np.float32)
+
+
+def tabulated(y: Float32, target: TensorType, family: Numerics) -> Int:
+    """Codes for float results ``y``, by the formulas of :class:`TabulatedFunction`."""
+    quant = target.quant
+    scaled = y * (np.float32(1) / np.float32(quant.scale))
+    zero = np.float32(quant.zero_point)
+    nearest = np.rint(scaled + zero) if family == "xnnpack" else np.trunc(fp.round_away(scaled) + zero)
+    codes = np.clip(nearest.astype(np.float64), *INTEGER_RANGE[target.dtype])
+    return np.asarray(codes, np.int64)
 
 
 @operation

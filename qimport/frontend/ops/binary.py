@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,9 @@ def sub(context: OperatorContext) -> None:
 
 @importer("MUL", versions=range(1, 9))
 def mul(context: OperatorContext) -> None:
-    """Product."""
-    _binary(context, Mul, np.multiply, _check_product_scale)
+    """Product; whether of a tensor with itself, the delegate wants to know."""
+    square = len(context.inputs) == 2 and context.inputs[0] is context.inputs[1]
+    _binary(context, partial(Mul, square=square), np.multiply, _check_product_scale)
 
 
 def _binary(
