@@ -81,7 +81,8 @@ class TabulatedFunction(UnaryOperation):
 
 def real_values(x: Int, source: TensorType) -> Float32:
     """What codes stand for, as the kernels that tabulate a function compute it."""
-    return np.float32(source.quant.scale) * (x - source.quant.zero_point).astype(np.float32)
+    centred = (x - source.quant.zero_point).astype(np.float32)
+    return np.asarray(np.float32(source.quant.scale) * centred, np.float32)
 
 
 def tabulated(y: Float32, target: TensorType, family: Numerics) -> Int:
