@@ -5,15 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests are spread over two processes; PYTEST_ARGS adds options or names files.
 WORKERS ?= 2
+# Random models of several operators that make fuzz-ops compares; twice as many have one operator.
+QIMPORT_FUZZ ?= 1000
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench golden docs clean
+.PHONY: help demo test check fuzz-ops format bench golden docs clean
 
 help:
 	@echo "make demo     compile the digit network, compare with the interpreter, build for arm64"
 	@echo "make test     run the tests (PYTEST_ARGS='-k conv')"
 	@echo "make check    lint, formatting and types"
+	@echo "make fuzz-ops compare random models with the interpreter (QIMPORT_FUZZ=5000)"
 	@echo "make format   apply the formatter and safe lint fixes"
 	@echo "make bench    time the networks of QIMPORT_ZOO"
 	@echo "make golden   rewrite the expected output of tests/filetests; review the diff"
@@ -41,6 +44,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+fuzz-ops: $(VENV)/.test
+	QIMPORT_FUZZ=$(QIMPORT_FUZZ) $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_fuzz_graphs.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
