@@ -176,6 +176,16 @@ def test_files_the_delegate_does_not_load(oracle: Oracle) -> None:
     assert "xnnpack" not in conv_case(draw.fed(x), w, no_bias(4, 0.5), out).check(oracle)
 
 
+@pytest.mark.parametrize(("depth", "wanted"), [(4, 127), (2, 127), (1, -128)])
+def test_results_below_int32_wrap_in_xnnpack(depth: int, wanted: int, oracle: Oracle) -> None:
+    """-2^30 times 2 and a negative zero point: GEMM kernels wrap, depthwise ones do not."""
+    x, w = quantized("int8", (1, 2, 2, 4), 1.0, 0), unit_weights("int8", (4, 1, 1, depth), 2.0)
+    bias = Operand(quantized("int32", (4,), 2.0, 0), np.full(4, -(2**30), np.int32))
+    fed = Operand(x, value=np.zeros(x.shape, np.int8))
+    results = conv_case(fed, w, bias, quantized("int8", (1, 2, 2, 4), 1.0, -1)).check(oracle)
+    assert set(results["xnnpack"].reshape(-1).tolist()) == {wanted}
+
+
 def test_bias_without_record_stays_with_builtin(oracle: Oracle) -> None:
     """The delegate leaves such a convolution alone."""
     draw = Draw.of(4)

@@ -106,6 +106,17 @@ def test_reference_overflow(zero: int, oracle: Oracle) -> None:
     assert results["reference"].ravel().tolist() == [wanted, wanted]
 
 
+@pytest.mark.parametrize(("zero", "wanted"), [(-128, 127), (-1, 127), (0, -128), (127, -128)])
+def test_results_below_int32_wrap_in_xnnpack(zero: int, wanted: int, oracle: Oracle) -> None:
+    """-2^30 times 2: a negative zero point is added modulo 2^32."""
+    x = quantized("int8", (2, 3), 1.0, 0)
+    w = Operand(quantized("int8", (5, 3), 2.0, 0), np.ones((5, 3), np.int8))
+    bias = Operand(quantized("int32", (5,), 2.0, 0), np.full(5, -(2**30), np.int32))
+    fed = Operand(x, value=np.zeros(x.shape, np.int8))
+    results = dense_case(fed, w, bias, quantized("int8", (2, 5), 1.0, zero)).check(oracle)
+    assert set(results["xnnpack"].reshape(-1).tolist()) == {wanted}
+
+
 def test_bias_scales_may_be_one_or_many_in_int8(oracle: Oracle) -> None:
     draw = Draw.of(4)
     x = draw.tensor("int8", (3, 9))

@@ -115,6 +115,24 @@ def test_uint8_with_dimension_three_stays_with_builtin(oracle: Oracle) -> None:
         case.check(oracle)
 
 
+@pytest.mark.parametrize(
+    ("channels", "multiplier", "taps", "wanted"),
+    [(4, 1, 25, -128), (4, 1, 26, 127), (4, 2, 1, 127), (1, 1, 1, -128)],
+)
+def test_results_below_int32_in_xnnpack(
+    channels: int, multiplier: int, taps: int, wanted: int, oracle: Oracle
+) -> None:
+    """-2^30 times 2 and a negative zero point wrap only where the delegate uses its GEMM kernels."""
+    outputs = channels * multiplier
+    x, kernel = quantized("int8", (1, 2, 30, channels), 1.0, 0), (1, 1, taps, outputs)
+    w = Operand(quantized("int8", kernel, 2.0, 0), np.ones(kernel, np.int8))
+    bias = Operand(quantized("int32", (outputs,), 2.0, 0), np.full(outputs, -(2**30), np.int32))
+    fed = Operand(x, value=np.zeros(x.shape, np.int8))
+    out = quantized("int8", (1, 2, 31 - taps, outputs), 1.0, -1)
+    results = depthwise_case(fed, w, bias, out).check(oracle)
+    assert set(results["xnnpack"].reshape(-1).tolist()) == {wanted}
+
+
 def test_absent_bias(oracle: Oracle) -> None:
     """The reference kernel takes it for zeros; the optimized one reads it."""
     draw = Draw.of(8)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from qimport.fixedpoint import Int, Rounding
 from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
-from qimport.qnn.convolution import Padding, WeightedOperation, verify_window, window_taps
+from qimport.qnn.convolution import DEPTHWISE_TAPS, Padding, WeightedOperation, verify_window, window_taps
 
 
 @operation
@@ -66,6 +66,11 @@ class Conv2d(WeightedOperation):
         """See the class."""
         ruy = self.kernel_family(call) == "builtin" and self.groups == 1
         return "double_up" if ruy else "double_away", None, 0
+
+    def is_depthwise(self, call: Call) -> bool:
+        """See there."""
+        outputs, kh, kw, depth = call.input(1).shape
+        return outputs == self.groups and depth == 1 and kh * kw <= DEPTHWISE_TAPS
 
     def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
         """One matrix product per tap and group."""

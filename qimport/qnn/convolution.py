@@ -31,10 +31,18 @@ XNNPACK_SCALE_LIMIT = 256.0
 """Effective scales from here on make the delegate, and with it the whole file, fail to load."""
 
 
+DEPTHWISE_TAPS = 25
+"""Largest window of the delegate's depthwise kernels."""
+
+
 class WeightedOperation(QnnOperation):
     """Operands x, w, bias or None: exact int32 accumulators (modulo 2^32), then a requantization.
 
     A subclass names the dimension of w that counts output channels and the rounding of its classic kernels.
+
+    xnnpack, int8: a product with the effective scale that falls below int32 wraps when a negative z_out is
+    added, and gives the high bound (GEMM kernels on CPUs with AVX-512; elsewhere they saturate). Depthwise
+    kernels saturate: those for groups of one input and one output channel and at most 25 taps.
     """
 
     WEIGHT_AXIS: ClassVar[int]
@@ -54,6 +62,10 @@ class WeightedOperation(QnnOperation):
     def wants_matching_bias(self, call: Call) -> bool:
         """Whether the delegate fails on several scales for only one of weights and bias."""
         return True
+
+    def is_depthwise(self, call: Call) -> bool:
+        """Whether the delegate uses its depthwise kernels."""
+        return False
 
     def classic_scales(self, call: Call) -> tuple[float, ...]:
         """Effective scales of the kernels without delegate: int8 multiplies in float64, uint8 in float32."""
@@ -75,7 +87,9 @@ class WeightedOperation(QnnOperation):
         zero = call.output.quant.zero_point
         if family == "xnnpack":
             factors = (np.array(xnnpack_scales(call), np.float32),)
-            return Requantization("float32_even", factors, zero, low, high)
+            # Under 1 no accumulator leaves int32; too large ones are cut off before the zero point is added.
+            wraps = zero < 0 and max(xnnpack_scales(call)) >= 1 and not self.is_depthwise(call)
+            return Requantization("float32_even", factors, zero, low, high, wraps=wraps)
         rounding, leftover, first = self.classic_rounding(call)
         scales = self.classic_scales(call)
         if rounding == "float64_away":

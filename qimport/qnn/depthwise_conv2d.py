@@ -10,7 +10,14 @@ import numpy.typing as npt
 from qimport.fixedpoint import Int, Rounding
 from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
-from qimport.qnn.convolution import Padding, WeightedOperation, has_bias, verify_window, window_taps
+from qimport.qnn.convolution import (
+    DEPTHWISE_TAPS,
+    Padding,
+    WeightedOperation,
+    has_bias,
+    verify_window,
+    window_taps,
+)
 
 BLOCK = 8
 """Output channels the optimized int8 kernel rounds at a time."""
@@ -76,6 +83,11 @@ class DepthwiseConv2d(WeightedOperation):
         if whole == 0:
             return "double_away", None, 0
         return ("double_up", None, 0) if whole == channels else ("double_up", "double_away", whole)
+
+    def is_depthwise(self, call: Call) -> bool:
+        """Not with a depth multiplier."""
+        _, kh, kw, outputs = call.input(1).shape
+        return outputs == call.input(0).shape[3] and kh * kw <= DEPTHWISE_TAPS
 
     def unsupported(self, call: Call) -> str | None:
         """As there, and where the optimized kernel would read a bias that is absent."""
