@@ -171,7 +171,7 @@ def one_over_one_plus_x(value: IntLike) -> Int:
 
 
 def count_leading_zeros32(value: IntLike) -> Int:
-    """Leading zero bits of non-negative int32 values."""
+    """Leading zero bits of values in 0..2^32-1."""
     x = np.asarray(value, np.int64)
     return (32 - np.frexp(x.astype(np.float64))[1]).astype(np.int64)
 

@@ -104,7 +104,7 @@ DOT_PRODUCTS: tuple[DotProduct, ...] = (
                _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16, True)),
     DotProduct("avxvnni", "x86-64", ("avxvnni",), 8, 14, "int8", True,
                _dot_bytes("llvm.x86.avx512.vpdpbusd.256", 8, True)),
-    DotProduct("avx512", "x86-64", ("avx512",), 16, 26, "int16", True,
+    DotProduct("avx512", "x86-64", ("avx512",), 16, 23, "int16", True,
                _multiply_add_words("llvm.x86.avx512.pmaddw.d.512", 16)),
     DotProduct("avx2", "x86-64", ("avx2",), 8, 11, "int16", True,
                _multiply_add_words("llvm.x86.avx2.pmadd.wd", 8)),
