@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,9 +23,7 @@ from qimport.ir.text import print_graph
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import Plan, make_plan
 from qimport.model import CompiledModel
-
-ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview
-"""A path, or the content of a file."""
+from qimport.source import ModelSource, read_source
 
 STAGES = ("qnn", "prim", "plan", "llvm", "asm")
 """What :meth:`Compilation.text` prints."""
@@ -211,24 +208,6 @@ def trace(
     content, source = read_source(model)
     options = Options(resolve_target(target), check_numerics(numerics), batch, dict(shapes or {}), subgraph)
     return Compilation(content, source, options)
-
-
-def read_source(model: ModelSource) -> tuple[bytes, str]:
-    """The content of a model and its path, empty where only the content is given.
-
-    Raises:
-        ArgumentError: the file cannot be read.
-    """
-    if isinstance(model, bytes | bytearray | memoryview):
-        return bytes(model), ""
-    if not isinstance(model, str | os.PathLike):
-        raise ArgumentError(f"a model is a path or the content of a file, not {type(model).__name__}")
-    path = os.fspath(model)
-    try:
-        return Path(path).read_bytes(), path
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ArgumentError(f"cannot read {path!r}: {reason.lower()}") from error
 
 
 def check_numerics(name: str) -> Numerics:

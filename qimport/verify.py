@@ -10,11 +10,12 @@ import numpy as np
 
 from qimport.arrays import Array
 from qimport.codegen.target import Target
-from qimport.compiler import Compilation, ModelSource, trace
+from qimport.compiler import Compilation, trace
 from qimport.ir.graph import Value
 from qimport.ir.interpret import interpret
 from qimport.model import CompiledModel
 from qimport.oracle import Oracle, Resize, random_inputs
+from qimport.source import ModelSource
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from qimport.cli.failures import describe, say
-from qimport.cli.files import read_file
+from qimport.cli.files import model_source
 from qimport.cli.options import json_option, numerics_option, shape_options
 from qimport.cli.text import print_json
 from qimport.errors import QimportError, UnsupportedError
@@ -17,6 +17,7 @@ from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import Numerics
 from qimport.lower.supported import require_supported
+from qimport.source import read_source
 
 
 @click.command("check")
@@ -51,15 +52,16 @@ def _check(
 ) -> dict[str, Any]:
     """The verdict on one file, ready for JSON."""
     try:
-        model = read_model(read_file(path), source=path)
+        content, _ = read_source(model_source(path))
+        model = read_model(content, source=path)
         graph = import_model(model, batch=batch, shapes=shapes).graph
         require_supported(graph, numerics)
-    except (QimportError, OSError) as error:
+    except (QimportError, MemoryError) as error:
         found = describe(error)
         if found is None:
             raise
         code, sentence = found
-        named = isinstance(error, OSError) or sentence.startswith(f"{path}: ")
+        named = sentence.startswith((f"{path}: ", f"cannot read {path!r}: "))
         reasons = error.reasons if isinstance(error, UnsupportedError) else ()
         return {
             "file": path,

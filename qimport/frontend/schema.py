@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 IDENTIFIER = b"TFL3"
+# A file begins with an offset of four bytes and the identifier.
+HEAD_BYTES = 8
 VERSION = 3
 
 MODEL = layout(

@@ -1,0 +1,37 @@
+"""Where a model comes from: a path, a stream or memory."""
+
+from __future__ import annotations
+
+import os
+from typing import IO
+
+from qimport.errors import ArgumentError
+from qimport.frontend.schema import HEAD_BYTES, IDENTIFIER
+
+ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview
+"""A path, or the content of a file."""
+
+
+def read_source(model: ModelSource) -> tuple[bytes, str]:
+    """The content of a model and its path, empty where only the content is given.
+
+    Raises:
+        ArgumentError: the file cannot be read.
+    """
+    if isinstance(model, bytes | bytearray | memoryview):
+        return bytes(model), ""
+    if not isinstance(model, str | os.PathLike):
+        raise ArgumentError(f"a model is a path or the content of a file, not {type(model).__name__}")
+    path = os.fspath(model)
+    try:
+        with open(path, "rb") as file:
+            return read_content(file), path
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ArgumentError(f"cannot read {path!r}: {reason.lower()}") from error
+
+
+def read_content(file: IO[bytes]) -> bytes:
+    """All of ``file``, or only its head where that is no model's: a device may have no end."""
+    head = file.read(HEAD_BYTES)
+    return head + file.read() if head.endswith(IDENTIFIER) else head
