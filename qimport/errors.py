@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
+def printable(text: str) -> str:
+    """``text`` from a file as one harmless line: control characters, which a terminal obeys, are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 class QimportError(Exception):
     """Base of everything raised on purpose; the message is one sentence for the user."""
 
     exit_code: ClassVar[int] = 70
 
 
-class ModelError(QimportError):
+class ModelError(QimportError, ValueError):
     """The file is malformed. ``offset`` is the byte position, ``field`` the path of the damaged field."""
 
     exit_code = 2
@@ -35,11 +40,12 @@ class Reason:
     sentence: str
 
     def __str__(self) -> str:
-        where = self.op if self.op_index is None else f"operator {self.op_index} ({self.op})"
+        name = printable(self.op)
+        where = name if self.op_index is None else f"operator {self.op_index} ({name})"
         return f"{where}{f', tensor {self.tensor!r}' if self.tensor else ''}: {self.sentence}"
 
 
-class UnsupportedError(QimportError):
+class UnsupportedError(QimportError, NotImplementedError):
     """The file is valid but holds things qimport does not compile; ``reasons`` lists every one of them."""
 
     exit_code = 3
@@ -57,7 +63,7 @@ class TargetError(QimportError):
     exit_code = 4
 
 
-class ArgumentError(QimportError):
+class ArgumentError(QimportError, ValueError):
     """A wrong argument: shapes, element types, file names, option values."""
 
     exit_code = 4

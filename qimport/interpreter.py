@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from qimport.codegen.host import resolve_target
 from qimport.codegen.target import Target
-from qimport.compiler import Compilation, Options, check_numerics, read_source
+from qimport.compiler import Compilation, Options, check_numerics
 from qimport.errors import ArgumentError
 from qimport.frontend.model import ELEMENT_TYPES, Model, Signature, SubGraph, Tensor
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import Numerics
 from qimport.model import CompiledModel, Session
 from qimport.oracle import MODES
+from qimport.source import read_source
 
 Array = npt.NDArray[Any]
 
@@ -45,6 +46,7 @@ class Interpreter:
       ``xnnpack``. Without it ``experimental_op_resolver_type`` decides where it is given: BUILTIN_REF,
       BUILTIN_WITHOUT_DEFAULT_DELEGATES and AUTO (or BUILTIN) mean these three. TFLite's own default is AUTO.
     - ``target`` is the target to compile for: ``host``, or a lesser one that this machine can run.
+    - Only inputs can be set and resized.
     - ``allocate_tensors`` compiles; what cannot be compiled is refused there with every reason.
     - ``num_threads`` is checked and changes nothing: code runs on the calling thread, and the bytes are those
       of one thread.
@@ -90,7 +92,8 @@ class Interpreter:
         """Compile for the present input shapes, unless that has been done.
 
         Raises:
-            UnsupportedError: with every reason.
+            RuntimeError: the model does not take the shapes of its inputs.
+            UnsupportedError: with every reason; a RuntimeError, too.
             ModelError: the file contradicts itself.
             TargetError: this machine cannot run code for the target.
         """
@@ -104,9 +107,14 @@ class Interpreter:
         """The same for every output."""
         return [self._parts[0].details(index) for index in self._model.subgraphs[0].outputs]
 
-    def get_tensor_details(self) -> list[dict[str, Any]]:
-        """The same for every tensor of the file."""
-        return [self._parts[0].details(tensor.index) for tensor in self._model.subgraphs[0].tensors]
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        """The same for every tensor of a subgraph."""
+        part = self._part(subgraph_index)
+        return [part.details(tensor.index) for tensor in self._model.subgraphs[subgraph_index].tensors]
+
+    def num_subgraphs(self) -> int:
+        """How many subgraphs the file has."""
+        return len(self._parts)
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Copy ``value`` into an input; shape and element type must be the input's."""
@@ -114,7 +122,7 @@ class Interpreter:
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """Return a copy of an input, output or constant."""
-        return np.array(self._parts[subgraph_index].view(tensor_index))
+        return np.array(self._part(subgraph_index).view(tensor_index))
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """Return a function that gives a view of an input, output or constant; inputs may be written."""
@@ -155,6 +163,12 @@ class Interpreter:
             raise InterpreterError(f'Invalid signature_key provided: "{signature_key}".')
         signature = signatures[signature_key]
         return SignatureRunner(self._parts[signature.subgraph], signature)
+
+    def _part(self, subgraph: int) -> _Part:
+        count = len(self._parts)
+        if not 0 <= subgraph < count:
+            raise InterpreterError(f"Invalid subgraph index {subgraph} exceeds max subgraph index {count}")
+        return self._parts[subgraph]
 
     def _trace(self, subgraph: int, shapes: Mapping[str, Sequence[int]]) -> Compilation:
         options = Options(self._target, self._numerics, shapes=shapes, subgraph=subgraph)
@@ -220,6 +234,10 @@ class _Part:
             if shape != _default_shape(self._graph.tensors[index])
         }
         compilation = self._owner._trace(self._number, shapes)
+        try:
+            compilation.plan  # noqa: B018 - everything that can be wrong with the shapes is found here
+        except ArgumentError as error:
+            raise NotReadyError(str(error)) from error
         session = CompiledModel(compilation.artefact()).session()
         infos = (*compilation.outputs, *compilation.inputs)
         arrays = (*session.outputs, *session.inputs)

@@ -182,6 +182,27 @@ def test_inputs_of_equal_name_are_told_apart_by_index(oracle: Oracle) -> None:
     np.testing.assert_array_equal(interpreter.get_tensor(2), expected)
 
 
+def test_subgraphs_are_counted_and_checked() -> None:
+    interpreter = ready(DIGITS)
+    assert interpreter.num_subgraphs() == 1
+    assert len(interpreter.get_tensor_details(0)) == 17
+    for call in (interpreter.get_tensor_details, lambda number: interpreter.get_tensor(0, number)):
+        with pytest.raises(ValueError, match="Invalid subgraph index 9 exceeds max subgraph index 1"):
+            call(9)
+
+
+def test_errors_are_caught_as_the_originals() -> None:
+    with pytest.raises(ValueError, match="identifier"):
+        Interpreter(model_content=b"not a model")
+    interpreter = Interpreter(model_path=DIGITS)
+    for shape in ((2, 8, 8, 1), (1, 8, 8), (0, 8, 8, 1)):
+        interpreter.resize_tensor_input(0, shape)
+        with pytest.raises(RuntimeError):
+            interpreter.allocate_tensors()
+    interpreter.resize_tensor_input(0, (1, 8, 8, 1))
+    interpreter.allocate_tensors()
+
+
 def test_calls_out_of_order() -> None:
     interpreter = Interpreter(model_path=DIGITS)
     with pytest.raises(RuntimeError, match="Invoke called on model that is not ready"):
