@@ -205,6 +205,8 @@ def from_bytes(content: bytes, source: str = "compiled model") -> Artefact:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise zipfile.BadZipFile("a member is compressed")
             description = json.loads(archive.read("model.json"))
             members = {name: archive.read(name) for name in ("code.o", "constants.bin", "plan.txt")}
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:

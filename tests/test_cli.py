@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -16,9 +17,10 @@ from click.testing import CliRunner, Result
 
 import qimport
 from qimport.cli.app import COMMANDS, app
-from qimport.cli.text import shorten
+from qimport.cli.text import print_json, shorten
 from qimport.oracle import Oracle, OracleUnavailable
 from qimport.verify import Comparison, Layer, Report
+from tests.flatbuffer_builder import ModelBuilder
 from tests.importer_models import One, T, unary
 from tests.importer_models import dense as dense_model
 
@@ -132,6 +134,7 @@ def test_version() -> None:
         (["inspect", ROOT], "is a directory"),
         (["build", DIGITS, "--target", "arm64-dotpord"], "did you mean 'arm64-dotprod'?"),
         (["build", DIGITS, "--target", "x86-64+amx"], "did you mean"),
+        (["build", DIGITS, "--target", "host+avx2"], "host already has every feature"),
         (["inspect", DIGITS, "--shape", "image"], "is no shape"),
         (["inspect", DIGITS, "--shape", "image=1,8,8"], "has 3 dimensions; expected 4"),
         (["inspect", DIGITS, "--shape", "imag=1,8,8,1"], "did you mean 'image'?"),
@@ -172,6 +175,32 @@ def test_the_list_of_bad_files_is_complete(zoo: Path) -> None:
     assert {path.stem for path in (zoo / "zoo").glob("BADINPUT_*")} == set(BAD_FILES)
 
 
+def test_control_characters_of_a_file_never_reach_the_terminal(tmp_path: Path) -> None:
+    model, evil = ModelBuilder(), "two\nlines \x1b[31m"
+    x, y = T((2, 3), name=f"x{evil}").add(model), T((2, 3), name=f"y{evil}").add(model)
+    model.operator("CUSTOM", [x], [y], custom_code=evil)
+    (tmp_path / "custom.tflite").write_bytes(model.build([x], [y], signature=evil))
+    (tmp_path / "named.tflite").write_bytes(
+        unary("RELU", T((2, 3), name=f"y{evil}"), T((2, 3), name=f"x{evil}")).file()
+    )
+    assert r"CUSTOM two\nlines \x1b[31m" in fail(3, "check", tmp_path / "custom.tflite")
+    for arguments in (
+        ("inspect", tmp_path / "custom.tflite", "--stage", "tflite"),
+        ("inspect", tmp_path / "named.tflite"),
+        ("run", tmp_path / "named.tflite", "--random", 0),
+    ):
+        text = succeed(*arguments)
+        assert r"two\nlines \x1b[31m" in text
+        assert "\x1b" not in text
+
+
+def test_json_is_ascii_without_infinities(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"é": [math.inf, (math.nan, 1.5)], "n": 2**70})
+    text = capsys.readouterr().out
+    assert text.isascii()
+    assert json.loads(text) == {"é": [None, [None, 1.5]], "n": 2**70}
+
+
 def test_bugs_exit_with_70_and_leave_a_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("qimport.cli.inspect.trace", lambda *_, **__: {}["nothing"])
@@ -205,15 +234,40 @@ def test_too_little_memory_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not enough memory" in fail(4, "inspect", DIGITS)
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
-    command = [sys.executable, "-m", "qimport", "inspect", "--stage", "llvm", DIGITS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        running.stdout.read(10)
-        running.stdout.close()
-        assert running.stderr.read() == b""
-        assert running.wait() != 70
+@pytest.mark.parametrize(
+    "arguments",
+    [["targets"], ["--help"], ["verify", "--help"], ["run", DIGITS, "--random", "0", "--output", "-"]],
+)
+def test_a_reader_that_leaves_is_no_error(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "qimport", *arguments]
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("stream", "arguments", "code"),
+    [
+        (0, ["check", "-"], 2),
+        (1, ["run", DIGITS, "--random", "0", "--output", "-"], 0),
+        (2, ["check", "nothing.tflite"], 4),
+        (2, ["verify", "nothing.tflite"], 4),
+        (2, ["run", DIGITS, "--random", "0"], 0),
+    ],
+)
+def test_standard_streams_may_be_closed(stream: int, arguments: list[str], code: int) -> None:
+    result = process(*arguments, preexec_fn=lambda: os.close(stream))
+    assert result.returncode == code
+    assert "bug" not in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file without end")
+@pytest.mark.parametrize("command", ["build", "check", "inspect", "run", "verify"])
+def test_files_without_end_are_not_read_on(command: str, tmp_path: Path, oracle: Oracle) -> None:
+    options = {"run": ["--random", 0], "build": ["-o", tmp_path]}.get(command, [])
+    assert "/dev/zero: the file identifier is" in fail(2, command, "/dev/zero", *options)
 
 
 # check, inspect, targets
@@ -373,10 +427,25 @@ def test_wrong_inputs_are_explained(relu: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     np.savez(tmp_path / "two.npz", a=np.zeros(1), b=np.zeros(1))
     np.save(tmp_path / "shape.npy", np.zeros((3, 2), np.int8))
+    np.savez_compressed(tmp_path / "whole.npz", x=np.zeros((2, 3), np.int8))
+    packed = (tmp_path / "whole.npz").read_bytes()
+    directory = packed.index(b"PK\x01\x02")
+    for place, name in (
+        (60, "deflate.npz"),
+        (directory + 8, "encrypted.npz"),
+        (directory + 10, "method.npz"),
+    ):
+        (tmp_path / name).write_bytes(packed[:place] + b"\xff" + packed[place + 1 :])
+    header = b"{'descr': '|i1', 'shape': (2, 3"
+    (tmp_path / "header.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes([len(header), 0]) + header + bytes(6))
     for name, words in {
         "short.raw": "has 5 bytes; input 'x' of shape (2, 3) and type int8 has 6",
         "broken.npy": "not a readable .npy file",
         "broken.npz": "not a readable .npz file",
+        "deflate.npz": "not a readable .npz file",
+        "method.npz": "not a readable .npz file",
+        "encrypted.npz": "not a readable .npz file",
+        "header.npy": "not a readable .npy file",
         "objects.npy": "not a readable .npy file",
         "two.npz": "holds arrays named a, b; inputs of the model are x",
         "shape.npy": "has shape [3, 2], the model wants [2, 3]",

@@ -370,6 +370,9 @@ def test_damaged_files_are_refused(digits: CompiledModel, tmp_path: Path) -> Non
     content = (tmp_path / "m").read_bytes()
     rng = np.random.default_rng(0)
     damaged = [b"", b"PK", content[:100], content[:-1], content[: len(content) // 2]]
+    directory = content.index(b"PK\x01\x02")
+    for method in (8, 12, 14, 99):  # deflate, bzip2, LZMA, none
+        damaged.append(content[: directory + 10] + bytes([method]) + content[directory + 11 :])
     for place in rng.integers(0, len(content), 200):
         wrong = bytearray(content)
         wrong[place] ^= 1 << int(rng.integers(0, 8))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from typing import Any, NoReturn
 
 import click
 
-from qimport.cli.failures import explain
+from qimport.cli.failures import BROKEN_PIPE, explain
 from qimport.version import VERSION
 
 COMMANDS: dict[str, str] = {
@@ -56,10 +57,12 @@ class Application(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run and end the process. A command returns its exit code, None for 0."""
+        stdout = sys.stdout
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except BaseException as error:
-            code = explain(error)
+            # click puts another stream where the reader has gone, and exits with 1: here "differs".
+            code = explain(error) if sys.stdout is stdout else BROKEN_PIPE
         sys.exit(code or 0)
 
 
@@ -91,6 +94,14 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+def _open_closed_streams() -> None:
+    """Put the null device where a standard stream is closed: Python has None there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - lives as the process
+
+
 def main() -> NoReturn:
     """Run the command line with the arguments of the process."""
+    _open_closed_streams()
     app.main(prog_name="qimport")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import sys
@@ -30,10 +29,6 @@ def explain(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else BUG
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return INTERRUPTED
-    if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        # The reader has gone; flushing at exit must not complain about it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
     found = describe(error)
     if found is None:
         return _explain_bug(error)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport.errors import ArgumentError
+from qimport.source import read_content
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +46,7 @@ def read_file(path: str) -> bytes:
 
 def model_source(path: str) -> str | bytes:
     """What :func:`qimport.compile` takes for a MODEL argument: the path, or what stdin holds."""
-    return read_file(path) if path == "-" else path
+    return read_content(sys.stdin.buffer) if path == "-" else path
 
 
 def read_inputs(paths: Sequence[str], inputs: Sequence[Described], names: Mapping[str, int]) -> list[Array]:
@@ -82,8 +83,8 @@ def _read_archive(path: str, content: bytes, names: Mapping[str, int], count: in
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ArgumentError(f"{path}: not a readable .npz file ({error})") from None
+    except Exception as error:  # the readers of archives, compression and headers each raise their own
+        raise _unreadable(path, ".npz", error) from None
     if len(arrays) == count == 1:
         return {0: next(iter(arrays.values()))}
     known = {names[name]: array for name, array in arrays.items() if name in names}
@@ -99,8 +100,8 @@ def _read_tensor(path: str, content: bytes, item: Described) -> Array:
     if content.startswith(NPY_MAGIC):
         try:
             return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
-        except (ValueError, OSError, EOFError) as error:
-            raise ArgumentError(f"{path}: not a readable .npy file ({error})") from None
+        except Exception as error:  # numpy reads the header with Python's own parser
+            raise _unreadable(path, ".npy", error) from None
     dtype = np.dtype(item.dtype).newbyteorder("<")
     expected = int(np.prod(item.shape)) * dtype.itemsize
     if len(content) != expected:
@@ -109,6 +110,11 @@ def _read_tensor(path: str, content: bytes, item: Described) -> Array:
             f"{np.dtype(item.dtype)} has {expected}"
         )
     return np.frombuffer(content, dtype).reshape(item.shape).astype(item.dtype)
+
+
+def _unreadable(path: str, kind: str, error: Exception) -> ArgumentError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return ArgumentError(f"{path}: not a readable {kind} file ({reason})")
 
 
 def write_outputs(path: str, outputs: Sequence[Described], arrays: Sequence[Array]) -> list[str]:

@@ -96,7 +96,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
 
 
 def _tensor(tensor: dict[str, Any]) -> str:
-    text = f"{tensor['name']}: {tensor['dtype']} {format_shape(tensor['shape'])}"
+    text = f"{shorten(tensor['name'], 80)}: {tensor['dtype']} {format_shape(tensor['shape'])}"
     quantization = tensor["quantization"]
     if quantization is None:
         return text

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from qimport.cli.text import format_shape
+from qimport.errors import printable
 from qimport.frontend.model import Model, Operator, Quantization, Signature, SubGraph, Tensor
 
 SCALES_SHOWN = 4
@@ -23,7 +24,7 @@ def listing(model: Model) -> str:
 
 def _signature(signature: Signature) -> str:
     def arguments(table: Mapping[str, int]) -> str:
-        return ", ".join(f"{name}=%{index}" for name, index in table.items())
+        return ", ".join(f"{printable(name)}=%{index}" for name, index in table.items())
 
     calls = f"({arguments(signature.inputs)}) -> ({arguments(signature.outputs)})"
     return f"signature {signature.key!r}: {calls} of subgraph {signature.subgraph}"
@@ -63,7 +64,8 @@ def _quantization(quantization: Quantization) -> str:
 
 
 def _operator(operator: Operator) -> str:
-    name = f"CUSTOM {operator.custom_code}" if operator.builtin == "CUSTOM" else operator.builtin
+    custom = f"CUSTOM {printable(operator.custom_code or '')}"
+    name = custom if operator.builtin == "CUSTOM" else operator.builtin
     options = ", ".join(f"{key}={value}" for key, value in operator.options.items())
     braces = f" {{{options}}}" if options else ""
     return (

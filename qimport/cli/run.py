@@ -11,7 +11,7 @@ import numpy as np
 from qimport.artefact import TensorInfo
 from qimport.cli.files import Array, model_source, read_inputs, write_outputs
 from qimport.cli.options import json_option, model_argument, numerics_option, shape_options, target_option
-from qimport.cli.text import format_shape, print_json, print_table, working
+from qimport.cli.text import format_shape, print_json, print_table, shorten, working
 from qimport.compiler import compile as compile_model
 from qimport.model import CompiledModel
 from qimport.oracle import random_inputs
@@ -95,7 +95,7 @@ def _input_names(compiled: CompiledModel) -> dict[str, int]:
 
 
 def _print_output(info: TensorInfo, array: Array, top: int) -> None:
-    click.echo(f"{info.name}: {array.dtype} {format_shape(array.shape)}")
+    click.echo(f"{shorten(info.name, 80)}: {array.dtype} {format_shape(array.shape)}")
     if not looks_like_classes(array):
         low, high = array.min(), array.max()
         click.echo(f"  from {low} to {high}, mean {np.mean(array, dtype=np.float64):.6g}")

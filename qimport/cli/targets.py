@@ -17,7 +17,7 @@ from qimport.codegen.target import target_descriptions, target_named
 def command(as_json: bool) -> None:
     """List what code can be built for.
 
-    A target is a name of this list, or `host`, and may be followed by features: x86-64-v3+avxvnni.
+    A target is a name of this list; all but `host` may be followed by features: x86-64-v3+avxvnni.
     """
     host = host_target()
     found: list[dict[str, Any]] = [

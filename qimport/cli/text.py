@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,12 +11,23 @@ from typing import Any
 
 import click
 
+from qimport.errors import printable
+
 Row = Sequence[object]
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """One JSON document on stdout: ASCII, whatever the encoding there, and null for what is no number."""
+    click.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """``value`` without infinities and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -57,5 +69,6 @@ def format_shape(shape: Sequence[int]) -> str:
 
 
 def shorten(name: str, limit: int = 40) -> str:
-    """The end of a long tensor name: converters put what is common in front."""
+    """A tensor's name on one line, of a long one the end: converters put what is common in front."""
+    name = printable(name)
     return name if len(name) <= limit else f"...{name[3 - limit :]}"

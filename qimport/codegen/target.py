@@ -153,6 +153,8 @@ def target_named(name: str) -> Target:
         TargetError: for an unknown name or feature, with the nearest known one.
     """
     base, *extra = name.split("+")
+    if base == "host" and extra:
+        raise TargetError("host already has every feature of this machine; leave out what follows it")
     if base not in _NAMED:
         raise TargetError(_unknown("target", base, ["host", *_NAMED]))
     architecture, features, _ = _NAMED[base]

@@ -47,7 +47,7 @@ def _open_shape(tensor: Tensor, batch: int | None) -> tuple[int, ...]:
 
 def _check_batch(batch: int, tensors: Sequence[Tensor]) -> None:
     if not 1 <= batch <= MAX_DIMENSION:
-        raise ArgumentError(f"batch is {batch}; expected at least 1")
+        raise ArgumentError(f"batch is {batch}; expected 1 to {MAX_DIMENSION}")
     leading = {tensor.shape_signature[0] for tensor in tensors if tensor.shape_signature}
     if -1 not in leading and leading != {batch}:
         raise ArgumentError(
@@ -87,5 +87,5 @@ def _checked_shape(name: str, tensor: Tensor, shape: Sequence[int]) -> tuple[int
             f"the shape {sizes} for input {name!r} has {len(sizes)} dimensions; expected {len(tensor.shape)}"
         )
     if not all(1 <= size <= MAX_DIMENSION for size in sizes):
-        raise ArgumentError(f"the shape {sizes} for input {name!r} has a size below 1")
+        raise ArgumentError(f"the shape {sizes} for input {name!r} has a size outside 1 to {MAX_DIMENSION}")
     return sizes
