@@ -16,6 +16,7 @@ from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.lower.pipeline import lower
 from qimport.oracle import Oracle
 from qimport.qnn.binary import Add, BinaryOperation, Mul, Sub
+from qimport.qnn.broadcast import inner_run
 from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, add_tensor
 from tests.flatbuffer_builder import ModelBuilder
 from tests.single_op import all_codes, expect_same, quantized
@@ -98,6 +99,51 @@ def test_ties_of_sums(oracle: Oracle) -> None:
     away = [1, 1, 2, -1, -1, -2, 3, -3]
     assert results["reference"].tolist() == results["builtin"].tolist() == away
     assert results["xnnpack"].tolist() == [1, 1, 2, 0, -1, -1, 3, -2]
+
+
+RUNS = (
+    ((19,), (19,), (19, False)),
+    ((3, 1, 7), (1, 3, 1, 7), (21, False)),
+    ((2, 3, 5, 9), (9,), (9, False)),
+    ((2, 1, 3, 10), (2, 4, 1, 10), (10, False)),
+    ((2, 3, 11), (), (66, True)),
+    ((4, 1, 21), (4, 5, 1), (21, True)),
+    ((2, 3, 1, 1), (2, 3, 5, 9), (45, True)),
+    ((1, 2, 1, 2, 1, 9), (2, 2, 1, 9), (18, False)),
+    ((5, 1), (5, 7), (7, True)),
+    ((3, 1, 17), (1, 5, 1), (0, False)),
+    ((2, 1, 3, 1, 9), (1, 4, 1, 3, 9), (0, False)),
+)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(("left", "right", "run"), RUNS)
+def test_vectors_of_the_optimized_add(
+    left: tuple[int, ...], right: tuple[int, ...], run: tuple[int, bool], dtype: str, oracle: Oracle
+) -> None:
+    """Where one operand is zero and the other a multiple of half a step, the last bit of both decides."""
+    assert inner_run(left, right) == inner_run(right, left) == run
+    for seed in range(3):
+        draw = Draw.of(seed)
+        out_scale = draw.pick(0.5, 0.25)
+        small = out_scale * draw.pick(0.5, 0.25)
+        a = draw.tensor(dtype, left, float(np.float32(small * draw.rng.uniform(1, 9))))
+        b = draw.tensor(dtype, right, small)
+        zero = np.where(draw.rng.random(left) < 0.7, a.quant.zero_point, draw.codes(a)).astype(dtype)
+        pair = Operand(a, value=zero), draw.fed(b)
+        out = draw.tensor(dtype, np.broadcast_shapes(left, right), out_scale)
+        for operands in (pair, pair[::-1]):
+            binary_case("ADD", *operands, out).check(oracle)
+
+
+def test_optimized_add_rounds_its_operands_downward_in_vectors(oracle: Oracle) -> None:
+    """0 + 4.75 in steps of 1/2: eight elements fill a vector, the ninth is left over."""
+    a = quantized("uint8", (9,), 0.3571473956108093, 0)
+    b = quantized("uint8", (9,), 0.125, 76)
+    operands = Operand(a, value=np.zeros(9, np.uint8)), Operand(b, value=np.full(9, 114, np.uint8))
+    results = binary_case("ADD", *operands, quantized("uint8", (9,), 0.5, 138)).check(oracle)
+    assert results["reference"].tolist() == [148] * 9
+    assert results["builtin"].tolist() == [147] * 8 + [148]
 
 
 def test_product_scale_above_one(oracle: Oracle) -> None:

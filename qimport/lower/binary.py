@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from qimport.fixedpoint import quantize_multiplier
 from qimport.ir.graph import Value
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
@@ -25,7 +29,8 @@ def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
     """The product of the differences from the zero points, rescaled; or a table of squares."""
     if op.tabulates(use.call):
         return emit.lut(use.operand(0), op.square_table(use.call))
-    product = emit.binary("mul", _centred(emit, use, 0), _centred(emit, use, 1))
+    a, b = (_centred(emit, use, index, use.operand(index)) for index in (0, 1))
+    product = emit.binary("mul", a, b)
     codes = emit_requantization(emit, product, op.requantization(use.call), use.output.dtype)
     return emit.reshape(codes, use.output.shape)
 
@@ -39,31 +44,72 @@ def _lower_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
 
 
 def _classic_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
+    """Elements in whole vectors of a run and those left over apart, where they round differently."""
+    operands = (use.operand(0), use.operand(1))
+    run, whole = op.vectors(use.call)
+    if whole in (0, run):
+        return _fixed_point_sum(emit, op, use, operands, vector=whole > 0)
+    rows = [_in_runs(emit, x, use.output.shape, run) for x in operands]
+    parts = [
+        _fixed_point_sum(emit, op, use, [_columns(emit, x, first, count) for x in rows], vector)
+        for first, count, vector in ((0, whole, True), (whole, run - whole, False))
+    ]
+    return emit.concat(parts, len(parts[0].type.shape) - 1)
+
+
+def _in_runs(emit: Emitter, x: Value, result: tuple[int, ...], run: int) -> Value:
+    """An operand with the dimensions of a run as one; a single element stays one."""
+    joined = next(n for n in range(1, len(result) + 1) if math.prod(result[-n:]) == run)
+    shape = (1,) * (len(result) - len(x.type.shape)) + x.type.shape
+    return emit.reshape(x, (*shape[:-joined], math.prod(shape[-joined:])))
+
+
+def _columns(emit: Emitter, x: Value, first: int, count: int) -> Value:
+    """Part of every run of an operand."""
+    shape = x.type.shape
+    if shape[-1] == 1:
+        return x
+    lead = len(shape) - 1
+    return emit.slice(x, (0,) * lead + (first,), (*shape[:-1], count), (1,) * len(shape))
+
+
+def _fixed_point_sum(
+    emit: Emitter, op: SumOperation, use: Use, operands: Sequence[Value], vector: bool
+) -> Value:
     factors = op.classic(use.call)
-    u = emit.rescale(
-        emit.binary("shift_left", _centred(emit, use, 0), LEFT_SHIFT), [factors.a], "double_away"
+    scaled = _scaled_down if vector else _scaled
+    u, v = (
+        scaled(emit, emit.binary("shift_left", _centred(emit, use, index, x), LEFT_SHIFT), factor)
+        for index, x, factor in zip((0, 1), operands, (factors.a, factors.b), strict=True)
     )
-    v = emit.rescale(
-        emit.binary("shift_left", _centred(emit, use, 1), LEFT_SHIFT), [factors.b], "double_away"
-    )
-    return emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), [factors.out], "double_away")
+    return _scaled(emit, emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
+
+
+def _scaled(emit: Emitter, x: Value, factor: float) -> Value:
+    return emit.rescale(x, [factor], "double_away")
+
+
+def _scaled_down(emit: Emitter, x: Value, factor: float) -> Value:
+    """Rescale by a factor up to 1/2, whose second step rounds downward instead."""
+    _, exponent = quantize_multiplier(factor)
+    high = emit.rescale(x, [math.ldexp(factor, -exponent)], "double_away")
+    return emit.binary("shift_right", high, -exponent) if exponent else high
 
 
 def _delegate_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
     k = op.delegate(use.call)
-    a = emit.binary("mul", _wide(emit, use, 0), k.a_factor)
-    b = emit.binary("mul", _wide(emit, use, 1), k.b_factor)
+    a = emit.binary("mul", _wide(emit, use.operand(0)), k.a_factor)
+    b = emit.binary("mul", _wide(emit, use.operand(1)), k.b_factor)
     return emit.binary("shift_right", emit.binary("add", emit.binary("add", a, b), k.offset), k.shift)
 
 
-def _wide(emit: Emitter, use: Use, index: int) -> Value:
-    """An operand as int32; scalars get the rank 1 that constants of rules have."""
-    wide = emit.cast(use.operand(index), "int32")
+def _wide(emit: Emitter, x: Value) -> Value:
+    """Codes as int32; scalars get the rank 1 that constants of rules have."""
+    wide = emit.cast(x, "int32")
     return wide if wide.type.shape else emit.reshape(wide, (1,))
 
 
-def _centred(emit: Emitter, use: Use, index: int) -> Value:
-    """An operand as int32 minus its zero point."""
-    wide = _wide(emit, use, index)
-    zero = use.call.input(index).quant.zero_point
+def _centred(emit: Emitter, use: Use, index: int, x: Value) -> Value:
+    """Codes of an operand, or of a part of it, as int32 minus its zero point."""
+    wide, zero = _wide(emit, x), use.call.input(index).quant.zero_point
     return emit.binary("sub", wide, zero) if zero else wide

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from qimport.fixedpoint import Int, f32, multiply_by_quantized_multiplier, quantize_multiplier, wrap32
+from qimport.fixedpoint import (
+    Int,
+    f32,
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    saturating_rounding_doubling_high_mul,
+    wrap32,
+)
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.base import QnnOperation
+from qimport.qnn.broadcast import inner_run
 from qimport.qnn.checks import require_eight_bit
 from qimport.qnn.requantization import (
     ACTIVATIONS,
@@ -33,6 +42,9 @@ PRODUCT_RATIOS = (2.0**-16, 2.0**8)
 """Product of the input scales / output scale from which, and below which, the delegate takes a product."""
 
 MAX_DELEGATED_RANK = 6
+
+ADD_BLOCK = 8
+"""Elements per vector of the optimized ADD kernels."""
 
 NARROW_LIMIT = 2**15 - 1
 """Where the optimized ADD and MUL kernels overflow: their vector loops hold results in 16 bits."""
@@ -110,6 +122,10 @@ class SumOperation(BinaryOperation):
         reach = sum(_reach(type_) * type_.quant.scale for type_ in (call.input(0), call.input(1)))
         return reach / call.output.quant.scale + abs(call.output.quant.zero_point) + 1
 
+    def vectors(self, call: Call) -> tuple[int, int]:
+        """Length of the runs of the builtin kernel, and how many elements of each lie in whole vectors."""
+        return call.output.size, 0
+
     def classic(self, call: Call) -> ClassicSum:
         """Factors of the kernels without delegate."""
         s_a, s_b = call.input(0).quant.scale, call.input(1).quant.scale
@@ -144,9 +160,17 @@ class SumOperation(BinaryOperation):
         return (np.clip(sums + call.output.quant.zero_point, low, high).astype(call.output.numpy),)
 
     def _sum(self, a: Int, b: Int, call: Call) -> Int:
+        away = self._classic_sum(a, b, call, _scaled)
+        run, whole = self.vectors(call)
+        if whole == 0:
+            return away
+        in_vector = np.arange(away.size).reshape(away.shape) % run < whole
+        return np.where(in_vector, self._classic_sum(a, b, call, _scaled_down), away)
+
+    def _classic_sum(self, a: Int, b: Int, call: Call, scaled: Callable[[Int, float], Int]) -> Int:
         factors = self.classic(call)
-        u = _scaled((a - call.input(0).quant.zero_point) << LEFT_SHIFT, factors.a)
-        v = _scaled((b - call.input(1).quant.zero_point) << LEFT_SHIFT, factors.b)
+        u = scaled((a - call.input(0).quant.zero_point) << LEFT_SHIFT, factors.a)
+        v = scaled((b - call.input(1).quant.zero_point) << LEFT_SHIFT, factors.b)
         return _scaled(wrap32(u + self.SIGN * v), factors.out)
 
     def _delegate_sum(self, a: Int, b: Int, call: Call) -> Int:
@@ -164,17 +188,27 @@ def _scaled(value: Int, scale: float) -> Int:
     return multiply_by_quantized_multiplier(value, *quantize_multiplier(scale))
 
 
+def _scaled_down(value: Int, scale: float) -> Int:
+    """As :func:`_scaled`, for scales up to 1/2, with the second rounding downward."""
+    multiplier, exponent = quantize_multiplier(scale)
+    return saturating_rounding_doubling_high_mul(value, multiplier) >> -exponent
+
+
 @operation
 @dataclass(frozen=True)
 class Add(SumOperation):
     """Sum of two operands that broadcast.
 
-    reference, builtin (``reference_ops::Add`` and its optimized form give the same bytes), all rescales
-    ``double_away``, t = float32(2 * max(s_a, s_b)):
+    reference, builtin (``reference_ops::Add`` and its optimized form), all rescales ``double_away``,
+    t = float32(2 * max(s_a, s_b)):
 
         u    = rescale((a - z_a) << 20, s_a / t)
         v    = rescale((b - z_b) << 20, s_b / t)
         code = clamp(rescale(wrap32(u + v), t / float32(2^20 * s_out)) + z_out, low, high)
+
+    builtin, in whole vectors of 8 elements of a run (see :func:`inner_run`): the second step of the rescales
+    of u and v rounds downward. So in uint8; in int8 only where one operand is a single element throughout the
+    run.
 
     xnnpack, with r_i = float32(s_i / s_out), shift = 20 - floor(log2(max(r_a, r_b))),
     m_i = round_even(r_i * 2^shift):
@@ -193,13 +227,19 @@ class Add(SumOperation):
 
     activation: str = "NONE"
 
+    def vectors(self, call: Call) -> tuple[int, int]:
+        """As there."""
+        run, single = inner_run(call.input(0).shape, call.input(1).shape)
+        vectorized = self.kernel_family(call) == "builtin" and (single or call.output.dtype == "uint8")
+        return run, run - run % ADD_BLOCK if vectorized else 0
+
 
 @operation
 @dataclass(frozen=True)
 class Sub(SumOperation):
     """Difference of two operands that broadcast: :class:`Add` with v, or m_b, negated; C1-C3 as there.
 
-    (``reference_ops::Sub`` and its optimized form give the same bytes, for any scales.)
+    (``reference_ops::Sub`` and its optimized form, which has no vectors, give the same bytes.)
     """
 
     NAME = "qnn.sub"
