@@ -53,6 +53,24 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "x",
         "it has 2 scales; expected 1",
     ),
+    ("step", conv(stride_w=2**15), "x", "stride (1, 32768), dilation (1, 1): expected at most 32767"),
+    (
+        "dilation",
+        conv(dilation_w_factor=2**15),
+        "x",
+        "stride (1, 1), dilation (1, 32768): expected at most 32767",
+    ),
+    (
+        "window beyond 32 bits",
+        One(
+            "AVERAGE_POOL_2D",
+            [X],
+            T((1, 6, 5, 4)),
+            options={**STRIDES, "filter_width": 2**31 - 1, "filter_height": 1},
+        ),
+        "x",
+        "windows of (1, 2147483647) reach over (6, 2147483651) elements; expected at most 2147483647",
+    ),
     (
         "no bias",
         One("CONV_2D", [X, T((8, 3, 3, 4), data=True, name="w")], T((1, 6, 5, 8)), options={**STRIDES}),

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from qimport.frontend.ops.context import OperatorContext
 from qimport.ir.graph import Value
 
+# What the interpreter's kernels accept; beyond that there are no bytes to equal.
+MAX_STEP = 2**15 - 1
+MAX_REACH = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Window:
@@ -30,11 +34,19 @@ def read_window(
         context.malformed(
             f"window {size}, stride {stride}, dilation {dilation}: expected sizes of at least 1"
         )
+    if max(*stride, *dilation) > MAX_STEP:
+        context.unsupported(f"stride {stride}, dilation {dilation}: expected at most {MAX_STEP}", x)
     same = context.option("padding") == "SAME"
     _, height, width, _ = x.type.shape
     rows = _along(height, size[0], stride[0], dilation[0], same)
     columns = _along(width, size[1], stride[1], dilation[1], same)
     extent = (rows[0], columns[0])
+    reach = tuple(
+        (count - 1) * step + (taps - 1) * apart + 1
+        for count, step, taps, apart in zip(extent, stride, size, dilation, strict=True)
+    )
+    if max(reach) > MAX_REACH:
+        context.unsupported(f"windows of {size} reach over {reach} elements; expected at most {MAX_REACH}", x)
     if min(extent) < 1:
         context.misfit(f"a window of {size} with dilation {dilation} does not fit into {height} x {width}", x)
     return Window(stride, dilation, (rows[1], columns[1]), extent)
