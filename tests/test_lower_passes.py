@@ -154,6 +154,21 @@ def test_constants_fold_in_the_arithmetic_of_the_mode() -> None:
         expect_same(interpret(lowered, [])[0], interpret(graph, [], mode)[0], mode)
 
 
+def test_few_constant_bytes_do_not_become_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qimport.lower.fold.FREE_BYTES", 100)
+    for size, operations in ((8, []), (32, ["binary", "rescale", "clamp"])):
+        build = Builder()
+        column, row = (
+            Value(quantized("int8", shape, 0.3, 7), "constant", np.arange(size, dtype=np.int8).reshape(shape))
+            for shape in ((size, 1), (1, size))
+        )
+        total = build.emit(qnn.Add(), (column, row), quantized("int8", (size, size), 0.4, -3))
+        graph = finish(build, [], total)
+        lowered = lower(graph, REFERENCE)
+        assert names(lowered) == operations
+        expect_same(interpret(lowered, [])[0], interpret(graph, [], REFERENCE)[0], f"{size} x {size}")
+
+
 def round_trip(
     size: int, scale: float, zero: int, dtype: str = "int8", scale_out: float | None = None
 ) -> Graph:

@@ -19,7 +19,7 @@ from qimport.ir.interpret import interpret
 from qimport.ir.rewrite import remove_dead_nodes
 from qimport.ir.types import TensorType
 from qimport.lower.arena import ALIGNMENT
-from qimport.lower.fuse import ELEMENTWISE, fuse
+from qimport.lower.fuse import ELEMENTWISE, MAX_FUSED, fuse
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import KernelCall, Operand, Plan, check_plan, make_plan
 from tests.random_graphs import RandomGraph
@@ -267,6 +267,16 @@ def test_a_chain_works_in_place() -> None:
     plan = check(graph)
     assert plan.arena_bytes <= 2 * ALIGNMENT
     t.check(value)
+
+
+def test_long_chains_are_cut_at_narrow_tensors() -> None:
+    s = Small((1, 8))
+    value = s.inputs[0]
+    for _ in range(3 * MAX_FUSED):
+        value = s.clamp(s.add(s.wide(value), s.wide(s.inputs[0])))
+    kernels = s.check(value)
+    assert len(kernels) > 3
+    assert max(kernel.count("+") for kernel in kernels) < MAX_FUSED + 4
 
 
 def test_two_convolutions_meet() -> None:

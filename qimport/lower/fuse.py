@@ -19,6 +19,9 @@ ELEMENTWISE = (prim.Binary, prim.Cast, prim.Clamp, prim.DivRound, prim.Lut, prim
 FUSING_ROOTS = (prim.Mac, prim.Reduce, prim.Window)
 """Primitives whose kernels can apply elementwise nodes to their result before it is stored."""
 
+MAX_FUSED = 64
+"""Nodes after which a group begins at the next tensor of single bytes: compile time grows with the square."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -90,7 +93,9 @@ class _Fusion:
                 producer = None if value is None else self.producers.get(value)
                 if value is None or producer is None or value in self.stored or producer in nodes:
                     continue
-                if isinstance(producer.op, ELEMENTWISE):
+                if len(nodes) >= MAX_FUSED and value.type.itemsize == 1:
+                    self.stored.add(value)
+                elif isinstance(producer.op, ELEMENTWISE):
                     nodes.add(producer)
                     pending.append(producer)
                 elif producer not in roots:
