@@ -30,8 +30,9 @@ float64_away  float64 product rounded half away from zero (reference FULLY_CONNE
 
 
 def f32(value: float) -> float:
-    """Round to the nearest float32, returned exactly widened."""
-    return float(np.float32(value))
+    """Round to the nearest float32, returned exactly widened; infinite beyond its range."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def round_away(value: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qimport.errors import VerifyError
+from qimport.errors import UnsupportedError, VerifyError
 from qimport.ir.graph import Array, Call
 from qimport.ir.interpret import interpret
 from qimport.ir.types import INTEGER_RANGE
@@ -82,3 +82,14 @@ def test_what_the_kernel_refuses(change: dict[str, float]) -> None:
     after = quantized("int8", (4,), change.get("scale", 1 / 256), int(change.get("zero_point", -128)))
     with pytest.raises(VerifyError, match=r"\(C[23]\)"):
         Softmax(change.get("beta", 1.0)).verify(Call((quantized("int8", (4,), 0.1, 0),), (after,)))
+
+
+def test_factors_up_to_the_end_of_float32(oracle: Oracle) -> None:
+    codes = np.random.default_rng(0).integers(-128, 128, (5, 6)).astype(np.int8)
+    for scale, beta in ((0.1, 3.4e38), (1e30, 1.0)):
+        softmax_case("int8", (5, 6), scale, 0, beta).check(oracle, [codes])
+    case = softmax_case("int8", (5, 6), 10.0, 0, 3.4e38)
+    case.check(oracle, [codes], ["reference"])
+    for mode in ("builtin", "xnnpack"):
+        with pytest.raises(UnsupportedError, match=r"beta is 3\.4e\+39; expected a float32"):
+            lower(case.graph(), mode)

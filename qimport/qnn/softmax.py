@@ -65,6 +65,13 @@ class Softmax(QnnOperation):
         require(expected, "C2", f"the output of SOFTMAX must be 1/256:{lowest}, not {scale!r}:{zero}")
         require(0 < self.beta < math.inf, "C3", f"beta {self.beta} is not positive")
 
+    def unsupported(self, call: Call) -> str | None:
+        """Why there are no bytes to equal: the float kernel multiplies 0 by an infinite factor."""
+        factor = call.input(0).quant.scale * self.beta
+        if self.kernel_family(call) == "reference" or math.isfinite(fp.f32(factor)):
+            return None
+        return f"input scale * beta is {factor:g}; expected a float32 number, or the kernel computes with NaN"
+
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the kernel family."""
         codes = self._fixed(call) if self.kernel_family(call) == "reference" else self._float(call)
@@ -82,8 +89,9 @@ class Softmax(QnnOperation):
 
     def float_table(self, scale: float) -> Array:
         """Exponentials in float32 by k."""
-        factor = -np.float32(scale) * np.float32(self.beta)
-        powers = (factor * np.arange(256, dtype=np.float32)).astype(np.float64)
+        with np.errstate(over="ignore"):  # products beyond float32 give exponentials of 0
+            factor = -np.float32(scale) * np.float32(self.beta)
+            powers = (factor * np.arange(256, dtype=np.float32)).astype(np.float64)
         return np.asarray(np.exp(powers), np.float32)
 
     def _fixed(self, call: Call) -> Int:
