@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport.artefact import SignatureInfo, TensorInfo
-from qimport.errors import ArgumentError
+from qimport.errors import ArgumentError, unknown_input
 from qimport.ir.graph import Call, Numerics
 from qimport.ir.types import TensorType
 from qimport.qnn.quantize import Dequantize, Quantize
@@ -51,9 +50,7 @@ def _by_name(
     for name, array in inputs.items():
         positions = known.get(name, set())
         if not positions:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"inputs are {', '.join(map(repr, known))}"
-            raise ArgumentError(f"the model has no input {name!r}; {hint}")
+            raise unknown_input(name, known)
         if len(positions) > 1:
             raise ArgumentError(f"the name {name!r} belongs to {len(positions)} inputs; give a list instead")
         (position,) = positions

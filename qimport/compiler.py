@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from qimport.codegen.backend import assembly, object_code
 from qimport.codegen.host import resolve_target
 from qimport.codegen.program import Program, generate
 from qimport.codegen.target import Target
-from qimport.errors import ArgumentError
+from qimport.errors import ArgumentError, unknown_name
 from qimport.frontend import importer
 from qimport.frontend.importer import Imported, import_model
 from qimport.frontend.model import Model
@@ -131,7 +130,7 @@ class Compilation:
             ArgumentError: there is no such stage.
         """
         if stage not in STAGES:
-            raise ArgumentError(unknown("stage", stage, STAGES))
+            raise ArgumentError(unknown_name("stage", stage, STAGES))
         if stage == "qnn":
             return print_graph(self.imported.graph)
         if stage == "prim":
@@ -213,15 +212,8 @@ def trace(
 def check_numerics(name: str) -> Numerics:
     """``name``, if it is a numerics mode; raises :class:`ArgumentError` with the nearest one."""
     if name not in NUMERICS:
-        raise ArgumentError(unknown("numerics mode", name, NUMERICS))
+        raise ArgumentError(unknown_name("numerics mode", name, NUMERICS))
     return name
-
-
-def unknown(what: str, name: str, known: Sequence[str]) -> str:
-    """A sentence with the nearest known name."""
-    near = difflib.get_close_matches(str(name), known, 1, 0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    return f"unknown {what} {name!r}; {hint}"
 
 
 def _tensor_info(info: importer.TensorInfo) -> TensorInfo:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -90,3 +91,19 @@ class CompilerBug(QimportError):
     """A mistake of ours, never the user's."""
 
     exit_code = 70
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """A sentence about a name that is none of ``known``, with the nearest one or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, 1, 0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return f"unknown {what} {name!r}; {hint}"
+
+
+def unknown_input(name: str, known: Iterable[str]) -> ArgumentError:
+    """The error for a name that no input of a model has."""
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"inputs are {', '.join(map(repr, names))}"
+    return ArgumentError(f"the model has no input {name!r}; {hint}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from qimport.cli.failures import BROKEN_PIPE, explain
+from qimport.errors import unknown_name
 from qimport.version import VERSION
 
 COMMANDS: dict[str, str] = {
@@ -45,9 +45,7 @@ class Application(click.Group):
         """As in the base class, with the nearest command for a wrong one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(COMMANDS))}"
-            raise click.UsageError(f"unknown command {name!r}; {hint}", ctx)
+            raise click.UsageError(unknown_name("command", name, sorted(COMMANDS)), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,7 +11,6 @@ from llvmlite import ir
 
 from qimport.codegen.function import I8, I64, PTR
 from qimport.codegen.table import Row, choose
-from qimport.codegen.tables import specialization
 from qimport.codegen.target import Target
 from qimport.lower.kernel import Kernel
 from qimport.lower.plan import KernelCall, Plan
@@ -25,14 +24,13 @@ class Program:
 
     ``entry`` is ``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)``; inputs and outputs
     are arrays of pointers; ``constants`` must be kept at an address that is a multiple of 64. ``rows``
-    names the kernel row of every call, ``functions`` the function.
+    names the kernel row of every call.
     """
 
     module: Any
     entry: str
     constants: bytes
     rows: tuple[str, ...]
-    functions: tuple[str, ...]
 
     @functools.cached_property
     def text(self) -> str:
@@ -51,9 +49,7 @@ def generate(plan: Plan, target: Target, prefix: str = "qimport", choice: Choice
     for call in plan.calls:
         writer.add(call)
     writer.finish()
-    return Program(
-        module, writer.entry.name, b"".join(writer.blobs), tuple(writer.rows), tuple(writer.called)
-    )
+    return Program(module, writer.entry.name, b"".join(writer.blobs), tuple(writer.rows))
 
 
 class _Writer:
@@ -66,7 +62,6 @@ class _Writer:
         self.blobs: list[bytes] = []
         self.size = 0
         self.rows: list[str] = []
-        self.called: list[str] = []
         self.entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR] * 4), f"{prefix}_entry")
         self.entry.attributes.add("nounwind")
         self.b = ir.IRBuilder(self.entry.append_basic_block("entry"))
@@ -77,7 +72,7 @@ class _Writer:
         kernel = call.kernel
         row = self.choice(kernel, self.target)
         layout = row.layout(kernel, self.target)
-        identity = (row.name, kernel.key, specialization(kernel.graph))
+        identity = (row.name, kernel.key, tuple(layout.facts.values()))
         if identity not in self.known:
             name = f"{self.prefix}_{len(self.known)}_{row.name}"
             function = row.emit(self.module, name, kernel, self.target, layout)
@@ -90,7 +85,6 @@ class _Writer:
         arguments.append(self._address(call.result.space, call.result.index, call.result.offset))
         self.b.call(self.module.globals[self.known[identity]], arguments)
         self.rows.append(row.name)
-        self.called.append(self.known[identity])
 
     def finish(self) -> None:
         """End the entry function."""

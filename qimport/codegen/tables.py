@@ -48,7 +48,7 @@ class TableLayout:
         self._sections: dict[tuple[Node | Value, str], Section] = {}
         self._arrays: list[Array] = []
         self.size = start
-        for key, array in _entries(graph, target):
+        for key, array in _entries(graph, target, self.clamps):
             self._append(key, array)
 
     def _append(self, key: tuple[Node | Value, str], array: Array) -> None:
@@ -62,10 +62,6 @@ class TableLayout:
     def section(self, owner: Node | Value, role: str = "") -> Section:
         """The section of a node's derived table, or (without ``role``) of a constant as it is."""
         return self._sections[owner, role]
-
-    def holds(self, owner: Node | Value, role: str = "") -> bool:
-        """Whether there is such a section."""
-        return (owner, role) in self._sections
 
     @property
     def per_channel(self) -> bool:
@@ -121,9 +117,10 @@ def _bound(graph: Graph, value: Value) -> int:
     return widest
 
 
-def _entries(graph: Graph, target: Target) -> Iterator[tuple[tuple[Node | Value, str], Array]]:
+def _entries(
+    graph: Graph, target: Target, clamps: dict[Node, Node]
+) -> Iterator[tuple[tuple[Node | Value, str], Array]]:
     """Every section's key and content in a fixed order."""
-    clamps = factors.clamps_of_rescales(graph)
     seen: set[Any] = set()
     for node in graph.nodes:
         if isinstance(node.op, prim.Mac):

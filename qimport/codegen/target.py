@@ -6,11 +6,10 @@ is not in these tables.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from qimport.errors import TargetError
+from qimport.errors import TargetError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Architecture:
         for feature in self.features:
             if feature.name == name:
                 return feature
-        raise TargetError(_unknown("feature", name, [feature.name for feature in self.features]))
+        raise TargetError(unknown_name("feature", name, [feature.name for feature in self.features]))
 
     def closure(self, names: Iterable[str]) -> frozenset[str]:
         """``names`` with everything they imply."""
@@ -156,12 +155,6 @@ def target_named(name: str) -> Target:
     if base == "host" and extra:
         raise TargetError("host already has every feature of this machine; leave out what follows it")
     if base not in _NAMED:
-        raise TargetError(_unknown("target", base, ["host", *_NAMED]))
+        raise TargetError(unknown_name("target", base, ["host", *_NAMED]))
     architecture, features, _ = _NAMED[base]
     return Target(name, architecture, architecture.closure([*features, *extra]))
-
-
-def _unknown(what: str, name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(known)
-    return f"unknown {what} {name!r}; {hint}"

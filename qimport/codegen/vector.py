@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from qimport.codegen.function import F32, F64, I1, I32, KernelFunction
+from qimport.codegen.function import F32, F64, I32, KernelFunction
 
 
 def vector_type(element: Any, lanes: int) -> Any:
@@ -116,12 +116,6 @@ def clamp_float(fn: KernelFunction, value: Any, low: float, high: float) -> Any:
 def magnitude(fn: KernelFunction, value: Any) -> Any:
     """|value| of floats."""
     return fn.intrinsic(f"llvm.fabs.{mangled(value.type)}", value.type, [value])
-
-
-def absolute(fn: KernelFunction, value: Any) -> Any:
-    """|value| of signed integers, modulo 2^bits."""
-    flag = ir.Constant(I1, 0)
-    return fn.intrinsic(f"llvm.abs.{mangled(value.type)}", value.type, [value, flag])
 
 
 def horizontal(fn: KernelFunction, operation: str, value: Any) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
-from qimport.errors import ArgumentError
+from qimport.errors import ArgumentError, unknown_input
 from qimport.frontend.model import Signature, SubGraph, Tensor
 
 MAX_DIMENSION = 2**31 - 1
@@ -74,9 +73,7 @@ def _find(name: str, names: Mapping[str, set[int]]) -> int:
     if len(found) > 1:
         raise ArgumentError(f"the name {name!r} belongs to {len(found)} inputs of the model")
     if not found:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"inputs are {', '.join(map(repr, names))}"
-        raise ArgumentError(f"the model has no input {name!r}; {hint}")
+        raise unknown_input(name, names)
     return next(iter(found))
 
 

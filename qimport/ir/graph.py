@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -177,9 +177,6 @@ class Builder:
     def constant(data: Array, name: str = "", type_: TensorType | None = None) -> Value:
         """A constant value; the type is that of the array unless a quantized one is given."""
         return Value(type_ or TensorType(data.dtype.name, data.shape), name, data)
-
-
-Evaluator = Callable[[Node, tuple[Array | None, ...]], tuple[Array, ...]]
 
 
 def verify_graph(graph: Graph) -> None:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 DTYPES: dict[str, tuple[str, type[np.generic]]] = {
     "bool": ("i1", np.bool_),
@@ -109,8 +108,3 @@ class TensorType:
         pairs = zip(q.scales, q.zero_points, strict=True)
         body = ", ".join(f"{scale.hex()}:{zero}" for scale, zero in pairs)
         return f"{text}<{body}{'' if q.axis is None else f' @{q.axis}'}>"
-
-
-def type_of(array: npt.NDArray[np.generic], quantization: Quantization | None = None) -> TensorType:
-    """The type of a NumPy array."""
-    return TensorType(array.dtype.name, array.shape, quantization)

@@ -77,22 +77,18 @@ def _fixed_point_sum(
     emit: Emitter, op: SumOperation, use: Use, operands: Sequence[Value], vector: bool
 ) -> Value:
     factors = op.classic(use.call)
-    scaled = _scaled_down if vector else _scaled
+    scaled = _scaled_down if vector else Emitter.rescale
     u, v = (
         scaled(emit, emit.binary("shift_left", _centred(emit, use, index, x), LEFT_SHIFT), factor)
         for index, x, factor in zip((0, 1), operands, (factors.a, factors.b), strict=True)
     )
-    return _scaled(emit, emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
-
-
-def _scaled(emit: Emitter, x: Value, factor: float) -> Value:
-    return emit.rescale(x, [factor], "double_away")
+    return emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
 
 
 def _scaled_down(emit: Emitter, x: Value, factor: float) -> Value:
     """Rescale by a factor up to 1/2, whose second step rounds downward instead."""
     _, exponent = quantize_multiplier(factor)
-    high = emit.rescale(x, [math.ldexp(factor, -exponent)], "double_away")
+    high = emit.rescale(x, math.ldexp(factor, -exponent))
     return emit.binary("shift_right", high, -exponent) if exponent else high
 
 

@@ -8,7 +8,6 @@ it reads last.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -337,9 +336,4 @@ def _extent(type_: TensorType, row_stride: int | None) -> int:
     return ((rows - 1) * row_stride + type_.shape[-1]) * type_.itemsize
 
 
-def distinct_kernels(plan: Plan) -> Iterator[Kernel]:
-    """Each kernel of the plan once."""
-    yield from dict.fromkeys(call.kernel for call in plan.calls)
-
-
-__all__ = ["ALIGNMENT", "KernelCall", "Operand", "Plan", "check_plan", "distinct_kernels", "make_plan"]
+__all__ = ["ALIGNMENT", "KernelCall", "Operand", "Plan", "check_plan", "make_plan"]

@@ -60,7 +60,7 @@ def lower_requantize(emit: Emitter, op: Requantize, use: Use) -> Value:
     wide = x if x.type.dtype == "int32" else emit.cast(x, "int32")
     if source.quant.zero_point:
         wide = emit.binary("sub", wide, source.quant.zero_point)
-    scaled = emit.rescale(wide, [source.quant.scale / out.quant.scale], "double_away")
+    scaled = emit.rescale(wide, source.quant.scale / out.quant.scale)
     return emit.reshape(clamp_wrapping(emit, scaled, out), out.shape)
 
 

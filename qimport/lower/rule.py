@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from qimport import prim
-from qimport.fixedpoint import Rounding, quantize_multiplier
 from qimport.ir.graph import Array, Builder, Call, Numerics, Value
 from qimport.ir.types import TensorType
 from qimport.prim.elementwise import BinaryKind
 from qimport.qnn.base import QnnOperation
+from qimport.qnn.requantization import fixed_point_factors
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,10 @@ class Emitter(Builder):
         shape = np.broadcast_shapes(a.type.shape, other.type.shape)
         return self.emit(prim.Binary(kind), (a, other), TensorType(a.type.dtype, shape))
 
-    def rescale(self, x: Value, scales: Sequence[float], rounding: Rounding, **leftover: Any) -> Value:
-        """``prim.rescale`` by float64 ``scales``, one or one per channel; ``leftover`` as there."""
-        factors: list[Array]
-        if rounding == "float32_even":
-            factors = [np.array(scales, np.float32)]
-        elif rounding == "float64_away":
-            factors = [np.array(scales, np.float64)]
-        else:
-            pairs = [quantize_multiplier(scale) for scale in scales]
-            factors = [np.array(column, np.int32) for column in zip(*pairs, strict=True)]
-        op = prim.Rescale(rounding, **leftover)
-        return self.emit(op, (x, *map(self.constant, factors)), x.type)
+    def rescale(self, x: Value, factor: float) -> Value:
+        """``prim.rescale`` by one float64 factor, ``double_away``."""
+        factors = map(self.constant, fixed_point_factors([factor]))
+        return self.emit(prim.Rescale("double_away"), (x, *factors), x.type)
 
     def clamp(self, x: Value, zero_point: int, low: int, high: int, dtype: str) -> Value:
         """``prim.clamp`` into ``dtype``."""

@@ -28,9 +28,10 @@ class DotProduct:
 
     ``requires``: target features (all of them). ``lanes``: int32 lanes of a register. ``registers``: how many
     accumulators fit beside the operands. ``weight_dtype``: int8 weights need the activations' sum when
-    they have a zero point, int16 ones have it subtracted. ``unsigned``: whether activations are taken
-    as 0..255 or -128..127. ``product(fn, acc, x, w)`` emits the step: acc and w for ``lanes`` lanes, x
-    one i32 of four bytes.
+    they have a zero point, int16 ones have it subtracted. ``adjacent``: how many products of a lane
+    lie side by side in its weights, [4 / adjacent][lane][adjacent]. ``unsigned``: whether activations are
+    taken as 0..255 or -128..127. ``product(fn, acc, x, w)`` emits the step: acc and w for ``lanes`` lanes,
+    x one i32 of four bytes.
     """
 
     name: str
@@ -39,6 +40,7 @@ class DotProduct:
     lanes: int
     registers: int
     weight_dtype: str
+    adjacent: int
     unsigned: bool
     product: Product
 
@@ -100,18 +102,18 @@ def _widening_multiply(lanes: int) -> Product:
 
 
 DOT_PRODUCTS: tuple[DotProduct, ...] = (
-    DotProduct("avx512vnni", "x86-64", ("avx512vnni",), 16, 30, "int8", True,
+    DotProduct("avx512vnni", "x86-64", ("avx512vnni",), 16, 30, "int8", 4, True,
                _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16, True)),
-    DotProduct("avxvnni", "x86-64", ("avxvnni",), 8, 14, "int8", True,
+    DotProduct("avxvnni", "x86-64", ("avxvnni",), 8, 14, "int8", 4, True,
                _dot_bytes("llvm.x86.avx512.vpdpbusd.256", 8, True)),
-    DotProduct("avx512", "x86-64", ("avx512",), 16, 23, "int16", True,
+    DotProduct("avx512", "x86-64", ("avx512",), 16, 23, "int16", 2, True,
                _multiply_add_words("llvm.x86.avx512.pmaddw.d.512", 16)),
-    DotProduct("avx2", "x86-64", ("avx2",), 8, 11, "int16", True,
+    DotProduct("avx2", "x86-64", ("avx2",), 8, 11, "int16", 2, True,
                _multiply_add_words("llvm.x86.avx2.pmadd.wd", 8)),
-    DotProduct("sse2", "x86-64", (), 4, 11, "int16", True,
+    DotProduct("sse2", "x86-64", (), 4, 11, "int16", 2, True,
                _multiply_add_words("llvm.x86.sse2.pmadd.wd", 4)),
-    DotProduct("dotprod", "arm64", ("dotprod",), 4, 28, "int8", False,
+    DotProduct("dotprod", "arm64", ("dotprod",), 4, 28, "int8", 4, False,
                _dot_bytes("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, True)),
-    DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", False, _widening_multiply(4)),
+    DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4)),
 )  # fmt: skip
 """Best first; the first that the target has is used."""

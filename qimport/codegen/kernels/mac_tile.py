@@ -1,6 +1,7 @@
 """``prim.mac`` on register tiles: a few pixels by a few vectors of output channels, any dot-product step.
 
-Weights are packed per block of output channels as [run][group of 4 bytes][lane][4]; activations are read in
+Weights are packed per block of output channels as [run][group of 4 bytes][vector] and then as the
+dot product wants them; activations are read in
 place, four bytes at a time.
 """
 
@@ -80,23 +81,14 @@ def pack(kernel: Kernel, dot: DotProduct) -> bytes:
     lanes = tiles.channel_vectors * dot.lanes
     padded = np.zeros((lanes, runs, tiles.groups * GROUP), DTYPES[dot.weight_dtype][1])
     padded[:outputs, :, :run] = matrix.weights
-    steps = padded.reshape(tiles.channel_vectors, dot.lanes, runs * tiles.groups, GROUP)
-    if dot.name == "neon":
-        order = (2, 0, 3, 1)  # lane by lane for each of the four products
-        blocks = [steps[v : v + tiles.vectors].transpose(order) for v in _block_starts(tiles)]
-    elif wide:  # the first two products of every lane, then the last two
-        pairs = steps.reshape(*steps.shape[:3], 2, 2)
-        blocks = [pairs[v : v + tiles.vectors].transpose(2, 0, 3, 1, 4) for v in _block_starts(tiles)]
-    else:
-        blocks = [steps[v : v + tiles.vectors].transpose(2, 0, 1, 3) for v in _block_starts(tiles)]
-    weights = b"".join(np.ascontiguousarray(block).tobytes() for block in blocks)
+    parts = (GROUP // dot.adjacent, dot.adjacent)
+    steps = padded.reshape(tiles.channel_vectors, dot.lanes, runs * tiles.groups, *parts)
+    starts = range(0, tiles.channel_vectors, tiles.vectors)
+    blocks = [steps[v : v + tiles.vectors].transpose(2, 0, 3, 1, 4) for v in starts]
+    weights = b"".join(block.tobytes() for block in blocks)
     bias = np.zeros(lanes, np.int32)
     bias[:outputs] = matrix.bias
     return weights.ljust(tiles.weight_bytes, b"\0") + bias.tobytes().ljust(mac.align(bias.nbytes), b"\0")
-
-
-def _block_starts(tiles: Tiling) -> range:
-    return range(0, tiles.channel_vectors, tiles.vectors)
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout, dot: DotProduct) -> Any:
