@@ -202,6 +202,22 @@ class Oracle:
         )
         return OracleResult(**reply)
 
+    def run_sequence(
+        self,
+        model: Model,
+        sequence: Sequence[Sequence[Array]],
+        mode: str,
+        *,
+        resize: Resize | None = None,
+    ) -> list[list[Array]]:
+        """Outputs of successive invocations from the initial state; what the model remembers carries over.
+
+        Raises :class:`OracleRefused` with the interpreter's own words.
+        """
+        inputs = [list(arrays) for arrays in sequence]
+        outputs = self._ask("run_sequence", model, mode, sequence=inputs, resize=resize)
+        return [list(arrays) for arrays in outputs]
+
     def memory(
         self, model: Model, inputs: Sequence[Array], mode: str, *, resize: Resize | None = None
     ) -> OracleMemory:

@@ -90,10 +90,17 @@ class Prepared:
             # Inputs share the arena with later tensors, so each invocation needs them again.
             self._set(inputs)
             self._interpreter.invoke()
-        outputs = [
-            self._interpreter.get_tensor(item["index"]) for item in self._interpreter.get_output_details()
-        ]
-        return {"outputs": outputs, "tensors": self._values() if preserve else {}}
+        return {"outputs": self._outputs(), "tensors": self._values() if preserve else {}}
+
+    def run_sequence(self, sequence: list[list[Array]]) -> list[list[Array]]:
+        """Outputs of one invocation per list of inputs, from the reset state on."""
+        self._interpreter.reset_all_variables()
+        outputs = []
+        for inputs in sequence:
+            self._set(inputs)
+            self._interpreter.invoke()
+            outputs.append(self._outputs())
+        return outputs
 
     def memory(self, inputs: list[Array]) -> dict[str, Any]:
         """Fields of OracleMemory; only right for an interpreter that has not been invoked."""
@@ -146,6 +153,10 @@ class Prepared:
             raise ValueError(f"{len(inputs)} inputs given, the model has {len(self._inputs)}")
         for index, value in zip(self._inputs, inputs, strict=True):
             self._interpreter.set_tensor(index, value)
+
+    def _outputs(self) -> list[Array]:
+        details = self._interpreter.get_output_details()
+        return [self._interpreter.get_tensor(item["index"]) for item in details]
 
     def _values(self) -> dict[int, Array]:
         values = {}
@@ -240,6 +251,7 @@ class Worker:
         command: str = request["command"]
         perform: dict[str, Callable[[], Any]] = {
             "run": lambda: prepared.run(request["inputs"], request["invocations"], request["preserve"]),
+            "run_sequence": lambda: prepared.run_sequence(request["sequence"]),
             "time": lambda: prepared.time(request["inputs"], request["rounds"], request["warmup"]),
             "memory": lambda: prepared.memory(request["inputs"]),
             "details": prepared.details,

@@ -109,3 +109,21 @@ def scales_and_zeros(rng: np.random.Generator, dtype: str, count: int) -> Iterat
         natural = float(np.exp(rng.uniform(np.log(0.002), np.log(0.3))))
         scale = 2.0 ** int(rng.integers(-9, 0)) if index % 2 else natural
         yield scale, zeros[index % 4] if index % 4 < 3 else int(rng.integers(lowest, highest + 1))
+
+
+def expect_close(found: Array, wanted: Array, bound: int, what: str) -> None:
+    """Fail where floats are more than ``bound`` units in the last place apart; NaNs equal each other."""
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), what
+    distance = ulp_distance(found, wanted)
+    assert distance.max(initial=0) <= bound, f"{what}: {distance.max()} units in the last place apart"
+
+
+def ulp_distance(found: Array, wanted: Array) -> Array:
+    """How many float32 numbers lie between two arrays' elements; 0 for two NaNs."""
+
+    def ordered(array: Array) -> Array:
+        bits = np.ascontiguousarray(array).view(np.int32).astype(np.int64)
+        return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+    both = np.isnan(found.astype(np.float64)) & np.isnan(wanted.astype(np.float64))
+    return np.where(both, 0, np.abs(ordered(found) - ordered(wanted)))

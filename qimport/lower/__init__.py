@@ -1,37 +1,7 @@
 """From the qnn dialect to prim graphs and kernel plans. Importing this package enters every lowering rule."""
 
-from qimport.lower import (
-    binary,
-    concat,
-    conv2d,
-    dense,
-    depthwise_conv2d,
-    mean,
-    pack,
-    pad,
-    pool2d,
-    quantize,
-    reshape,
-    shape,
-    softmax,
-    strided_slice,
-    unary,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "binary",
-    "concat",
-    "conv2d",
-    "dense",
-    "depthwise_conv2d",
-    "mean",
-    "pack",
-    "pad",
-    "pool2d",
-    "quantize",
-    "reshape",
-    "shape",
-    "softmax",
-    "strided_slice",
-    "unary",
-]
+for module in iter_modules(__path__):
+    import_module(f"{__name__}.{module.name}")

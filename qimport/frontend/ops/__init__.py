@@ -1,39 +1,14 @@
-"""One importer function per operator of TFLite; :data:`IMPORTERS` lists them by builtin name."""
+"""One importer function per operator of TFLite; :data:`IMPORTERS` lists them by builtin name.
 
-from qimport.frontend.ops import (
-    binary,
-    concat,
-    conv2d,
-    dense,
-    depthwise_conv2d,
-    mean,
-    pack,
-    pad,
-    pool2d,
-    quantize,
-    reshape,
-    shape,
-    softmax,
-    strided_slice,
-    unary,
-)
+Importing this package imports all of its modules, and with that enters their importers.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
 from qimport.frontend.ops.context import IMPORTERS
 
-__all__ = [
-    "IMPORTERS",
-    "binary",
-    "concat",
-    "conv2d",
-    "dense",
-    "depthwise_conv2d",
-    "mean",
-    "pack",
-    "pad",
-    "pool2d",
-    "quantize",
-    "reshape",
-    "shape",
-    "softmax",
-    "strided_slice",
-    "unary",
-]
+for module in iter_modules(__path__):
+    import_module(f"{__name__}.{module.name}")
+
+__all__ = ["IMPORTERS"]

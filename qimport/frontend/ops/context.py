@@ -100,14 +100,14 @@ class OperatorContext:
 
     # Reading
 
-    def operands(self, least: int, most: int | None = None) -> None:
-        """Check the number of operands and that there is one result."""
+    def operands(self, least: int, most: int | None = None, *, results: int = 1) -> None:
+        """Check the number of operands and of results."""
         count, most = len(self.inputs), least if most is None else most
         if not least <= count <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
             self.malformed(f"it has {count} operands; expected {wanted}")
-        if len(self.results) != 1:
-            self.malformed(f"it has {len(self.results)} results; expected 1")
+        if len(self.results) != results:
+            self.malformed(f"it has {len(self.results)} results; expected {results}")
 
     @property
     def out(self) -> Value:
@@ -163,9 +163,17 @@ class OperatorContext:
 
     def emit(self, op: Operation, inputs: Sequence[Value | None], shape: Sequence[int]) -> None:
         """Emit the operator's result: declared element type and quantization, with the inferred ``shape``."""
-        type_ = self.out.type.with_shape(tuple(shape))
-        self._check_declared(type_.shape)
-        self.values.append(self.step(op, inputs, type_, self.out.name))
+        self.emit_results(op, inputs, (shape,))
+
+    def emit_results(
+        self, op: Operation, inputs: Sequence[Value | None], shapes: Sequence[Sequence[int]]
+    ) -> None:
+        """Emit all results of the operator by one node: declared types, with the inferred ``shapes``."""
+        declared = [result.value for result in self.results]
+        types = [value.type.with_shape(tuple(shape)) for value, shape in zip(declared, shapes, strict=True)]
+        for position, type_ in enumerate(types):
+            self._check_declared(type_.shape, position)
+        self.values += self.steps(op, inputs, types, [value.name for value in declared])
 
     def emit_constant(self, data: Array) -> None:
         """Give the operator's result, where it is known: shape arithmetic, done at import."""
@@ -174,41 +182,61 @@ class OperatorContext:
         self.values.append(Value(self.out.type.with_shape(data.shape), self.out.name, data))
 
     def step(self, op: Operation, inputs: Sequence[Value | None], type_: TensorType, name: str) -> Value:
+        """:meth:`steps` for a node with one result."""
+        return self.steps(op, inputs, (type_,), (name,))[0]
+
+    def steps(
+        self,
+        op: Operation,
+        inputs: Sequence[Value | None],
+        types: Sequence[TensorType],
+        names: Sequence[str],
+    ) -> tuple[Value, ...]:
         """Emit a node; raise :class:`RefusedError` if the operator has been refused meanwhile.
 
         Integer results of constants are computed at once, so shape arithmetic never becomes a node.
         """
-        self._check_open(type_, name)
+        for type_, name in zip(types, names, strict=True):
+            self._check_open(type_, name)
         try:
-            if _folds(op, inputs, type_):
-                return self._fold(op, tuple(inputs), type_, name)
-            return self.builder.emit(op, inputs, type_, name)
+            if all(_folds(op, inputs, type_) for type_ in types):
+                return self._fold(op, tuple(inputs), types, names)
+            return self.builder.emit_all(op, inputs, types, names)
         except VerifyError as error:
-            self.unsupported(f"{op.NAME}: {error}", self.out)
+            self.unsupported(f"{op.NAME}: {error}", self.results[0].value)
 
-    def _check_declared(self, shape: tuple[int, ...]) -> None:
-        declared = self.results[0].shape
-        if not self.reasons and declared is not None and declared != shape:
-            self.malformed(f"its result {self.out.name!r} has shape {shape}, but the file says {declared}")
+    def _check_declared(self, shape: tuple[int, ...], position: int = 0) -> None:
+        result = self.results[position]
+        if not self.reasons and result.shape is not None and result.shape != shape:
+            self.malformed(
+                f"its result {result.value.name!r} has shape {shape}, but the file says {result.shape}"
+            )
 
     def _check_open(self, type_: TensorType, name: str) -> None:
         """Raise :class:`RefusedError` where there are reasons, or the result is empty or absurdly large."""
-        shape = type_.shape
+        shape, about = type_.shape, self.results[0].value
         self.require(
-            min(shape, default=1) > 0, f"the shape {shape} is empty; expected sizes of at least 1", self.out
+            min(shape, default=1) > 0, f"the shape {shape} is empty; expected sizes of at least 1", about
         )
         sentence = f"tensor {name!r} of shape {shape} takes {type_.nbytes} bytes; expected less than 2 GiB"
-        self.require(type_.nbytes <= MAX_TENSOR_BYTES, sentence, self.out)
+        self.require(type_.nbytes <= MAX_TENSOR_BYTES, sentence, about)
         if self.reasons:
             raise RefusedError
 
-    def _fold(self, op: Operation, inputs: tuple[Value | None, ...], type_: TensorType, name: str) -> Value:
-        result = Value(type_, name)
+    def _fold(
+        self,
+        op: Operation,
+        inputs: tuple[Value | None, ...],
+        types: Sequence[TensorType],
+        names: Sequence[str],
+    ) -> tuple[Value, ...]:
+        results = tuple(Value(type_, name) for type_, name in zip(types, names, strict=True))
         arrays = tuple(None if value is None else value.data for value in inputs)
-        call = Node(op, inputs, (result,), self.builder.origin).call(arrays=arrays)
+        call = Node(op, inputs, results, self.builder.origin).call(arrays=arrays)
         op.verify(call)
-        result.data = op.evaluate(call)[0]
-        return result
+        for result, data in zip(results, op.evaluate(call), strict=True):
+            result.data = data
+        return results
 
 
 def _folds(op: Operation, inputs: Sequence[Value | None], type_: TensorType) -> bool:
