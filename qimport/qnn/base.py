@@ -21,6 +21,14 @@ class QnnOperation(Operation):
         """Why this use has no bytes to equal in the call's numerics, as a sentence (default: it has)."""
         return None
 
+    def ulp_bound(self, call: Call) -> int:
+        """Largest distance of float results from the interpreter's in units of the last place (default 0: none).
+
+        Not 0 only where the interpreter calls functions of its C library or sums floats in an order that
+        depends on its build; the docstring of the operation says what was measured.
+        """
+        return 0
+
     def kernel_family(self, call: Call) -> Numerics:
         """Whose bytes this use equals; what the delegate leaves in ``xnnpack`` runs as ``builtin``."""
         if call.numerics == "xnnpack" and not self.xnnpack_takes(call):
