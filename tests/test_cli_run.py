@@ -48,8 +48,9 @@ def test_run_reads_and_writes_every_form(relu: Path, tmp_path: Path) -> None:
     (tmp_path / "in.raw").write_bytes(data.tobytes())
     expected = np.maximum(data, 0)
     for source in ("in.npy", "only.npz", "in.raw"):
-        succeed("run", relu, "--input", tmp_path / source, "--output", tmp_path / f"{source}.npy")
-        assert np.array_equal(np.load(tmp_path / f"{source}.npy"), expected)
+        for path in (f"{tmp_path / source}", f"x={tmp_path / source}"):
+            succeed("run", relu, "--input", path, "--output", tmp_path / "out.npy")
+            assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
     named = f"x={tmp_path / 'in.raw'}"
     for target, read in (
         ("y.raw", lambda path: np.frombuffer(path.read_bytes(), np.int8).reshape(2, 3)),
@@ -97,6 +98,7 @@ def test_wrong_inputs_are_explained(relu: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     np.savez(tmp_path / "two.npz", a=np.zeros(1), b=np.zeros(1))
+    np.savez(tmp_path / "none.npz")
     np.save(tmp_path / "shape.npy", np.zeros((3, 2), np.int8))
     np.savez_compressed(tmp_path / "whole.npz", x=np.zeros((2, 3), np.int8))
     packed = (tmp_path / "whole.npz").read_bytes()
@@ -120,11 +122,14 @@ def test_wrong_inputs_are_explained(relu: Path, tmp_path: Path) -> None:
         "objects.npy": "not a readable .npy file",
         "two.npz": "holds arrays named a, b; inputs of the model are x",
         "shape.npy": "has shape [3, 2], the model wants [2, 3]",
+        "none.npz": "holds no arrays",
         "missing.npy": "no such file",
+        "/dev/zero": "has more than 1048624 bytes",
     }.items():
         assert words in fail(4, "run", relu, "--input", tmp_path / name)
     both = ("--input", tmp_path / "short.raw") * 2
     assert "2 file(s) do not give each of the 1 input(s)" in fail(4, "run", relu, *both)
+    assert "the name of the output is empty" in fail(4, "run", relu, "--random", 0, "--output", "")
 
 
 def test_code_for_another_machine_does_not_run(relu: Path) -> None:

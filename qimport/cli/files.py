@@ -6,6 +6,7 @@ import io
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,14 @@ from qimport.source import read_content
 Array = npt.NDArray[Any]
 
 NPY_MAGIC = b"\x93NUMPY"
-NPZ_MAGIC = b"PK\x03\x04"
+ARCHIVE_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+"""How a .npz file begins; the second one is that of an empty archive."""
+
+HEADER_BYTES = 1 << 20
+"""Room for the headers of .npy and .npz files."""
+
+WIDEST_ELEMENT = 8
+"""Arrays of floats are accepted for narrower inputs."""
 
 
 class Described(Protocol):
@@ -37,11 +45,13 @@ class Described(Protocol):
         """Anything ``numpy.dtype`` accepts."""
 
 
-def read_file(path: str) -> bytes:
-    """The content of a file, or of stdin for ``-``."""
-    if path == "-":
-        return sys.stdin.buffer.read()
-    return Path(path).read_bytes()
+def read_file(path: str, most: int) -> bytes:
+    """The content of a file, or of stdin for ``-``; raises :class:`ArgumentError` beyond ``most`` bytes."""
+    with nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise ArgumentError(f"{path} has more than {most} bytes; the inputs of the model need less")
+    return content
 
 
 def model_source(path: str) -> str | bytes:
@@ -58,13 +68,18 @@ def read_inputs(paths: Sequence[str], inputs: Sequence[Described], names: Mappin
     """
     found: dict[int, Array] = {}
     unnamed: list[tuple[str, bytes]] = []
+    most = HEADER_BYTES + WIDEST_ELEMENT * sum(int(np.prod(item.shape)) for item in inputs)
     for path in paths:
         name, _, rest = path.partition("=")
         if rest and name in names:
-            found[names[name]] = _read_tensor(rest, read_file(rest), inputs[names[name]])
+            position, content = names[name], read_file(rest, most)
+            if content.startswith(ARCHIVE_MAGIC):
+                found[position] = _read_archive(rest, content, {name: 0}, 1)[0]
+            else:
+                found[position] = _read_tensor(rest, content, inputs[position])
             continue
-        content = read_file(path)
-        if content.startswith(NPZ_MAGIC):
+        content = read_file(path, most)
+        if content.startswith(ARCHIVE_MAGIC):
             found.update(_read_archive(path, content, names, len(inputs)))
         else:
             unnamed.append((path, content))
@@ -88,6 +103,8 @@ def _read_archive(path: str, content: bytes, names: Mapping[str, int], count: in
     if len(arrays) == count == 1:
         return {0: next(iter(arrays.values()))}
     known = {names[name]: array for name, array in arrays.items() if name in names}
+    if not arrays:
+        raise ArgumentError(f"{path} holds no arrays")
     if not known:
         raise ArgumentError(
             f"{path} holds arrays named {', '.join(arrays)}; inputs of the model are {', '.join(names)}"
@@ -123,6 +140,8 @@ def write_outputs(path: str, outputs: Sequence[Described], arrays: Sequence[Arra
     ``-`` is the raw bytes of all outputs on stdout, ``X.npz`` all outputs by name, ``X.npy`` and ``X.raw`` a
     single output; anything else is a folder that gets ``output0.npy`` and so on.
     """
+    if not path:
+        raise ArgumentError("the name of the output is empty; give a file, a folder or -")
     target = Path(path)
     suffix = target.suffix
     if path == "-":
