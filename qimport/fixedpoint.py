@@ -19,11 +19,12 @@ IntLike = int | npt.NDArray[Any]
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
-Rounding = Literal["double_away", "double_up", "float32_even", "float64_away"]
+Rounding = Literal["double_away", "double_up", "single_up", "float32_even", "float64_away"]
 """How ``prim.rescale`` rounds.
 
 double_away   gemmlowp: high multiply rounded half up, then right shift rounded half away (BUILTIN_REF)
 double_up     ruy: high multiply rounded half up, then right shift rounded half up (optimized kernels)
+single_up     64-bit accumulators: times a multiplier of 16 bits, one right shift rounded half up
 float32_even  XNNPACK: float32 product rounded half to even
 float64_away  float64 product rounded half away from zero (reference FULLY_CONNECTED)
 """
@@ -116,6 +117,22 @@ def multiply_by_quantized_multiplier(
     if rounding == "double_up":
         return rounding_shift_right_up(high, right)
     raise ValueError(f"{rounding} is not a fixed-point rounding")
+
+
+def reduced_multiplier(multiplier: IntLike) -> Int:
+    """The 16-bit multiplier that :func:`multiply_by_quantized_multiplier_64` makes of a 32-bit one."""
+    m = np.asarray(multiplier, np.int64)
+    return np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
+
+
+def multiply_by_quantized_multiplier_64(value: IntLike, multiplier: IntLike, exponent: IntLike) -> Int:
+    """TFLite ``MultiplyByQuantizedMultiplier`` of an int64: a 16-bit multiplier, rounded half up once.
+
+    Exponents are less than 15. The product and the result wrap modulo 2^64 and 2^32.
+    """
+    shift = 15 - np.asarray(exponent, np.int64)
+    product = np.asarray(value, np.int64) * reduced_multiplier(multiplier)
+    return wrap32((product + (np.int64(1) << (shift - 1))) >> shift)
 
 
 def rescale_float32_even(value: IntLike, scale: npt.ArrayLike) -> Int:
@@ -215,3 +232,68 @@ _ACTIVATION_BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "RELU_N1_TO_1": (-1.0, 1.0),
     "RELU_0_TO_1": (0.0, 1.0),
 }
+
+
+def logistic_int16(value: IntLike) -> Int:
+    """gemmlowp ``logistic`` on 16 bits: raw Q3.12 in, raw Q0.15 out."""
+    x = np.asarray(value, np.int64)
+    tail = _saturating_shift16(_half_over_one_plus16(_exp_on_negative16(wrap16(-np.abs(x)), 3)), 1)
+    return np.where(x == 0, 1 << 14, np.where(x > 0, tail, INT16_MAX - tail))
+
+
+def tanh_int16(value: IntLike, integer_bits: int) -> Int:
+    """gemmlowp ``tanh`` on 16 bits: raw Q(integer_bits) in, raw Q0.15 out; integer_bits from 0 to 6."""
+    x = np.asarray(value, np.int64)
+    reciprocal = _half_over_one_plus16(_exp_on_negative16(wrap16(-np.abs(x)), integer_bits + 1))
+    tail = _saturating_shift16(wrap16(reciprocal - (1 << 13)), 2)
+    return np.where(x == 0, 0, np.where(x < 0, wrap16(-tail), tail))
+
+
+INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
+
+
+def _high_mul16(a: IntLike, b: IntLike) -> Int:
+    """gemmlowp ``SaturatingRoundingDoublingHighMul`` of int16."""
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    return np.asarray(np.minimum((product + 2**14) >> 15, INT16_MAX), np.int64)
+
+
+def _saturating_shift16(value: Int, bits: int) -> Int:
+    return np.clip(value << bits, INT16_MIN, INT16_MAX)
+
+
+def _exp_on_negative16(a: Int, integer_bits: int) -> Int:
+    """``exp_on_negative_values`` on 16 bits: the 32-bit constants, rounded half up to their upper half."""
+    fractional = 15 - integer_bits
+    quarter = 1 << (fractional - 2)
+    remainder_mod = (a & (quarter - 1)) - quarter
+    result = _exp_on_interval16(_saturating_shift16(remainder_mod, integer_bits))
+    remainder = wrap16(remainder_mod - a)
+    for exponent, factor in zip(range(-2, 5), _EXP_OF_MINUS_POWERS_OF_TWO, strict=True):
+        if integer_bits > exponent:
+            bit = (remainder >> (fractional + exponent)) & 1
+            result = np.where(bit == 1, _high_mul16(result, (factor + 2**15) >> 16), result)
+    if integer_bits > 5:
+        result = np.where(a < -(1 << (20 - integer_bits)), 0, result)
+    return np.where(a == 0, INT16_MAX, result)
+
+
+def _exp_on_interval16(a: Int) -> Int:
+    """``_exp_on_interval`` in Q0.15."""
+    constant, one_third = 28918, 10923
+    x = wrap16(a + (1 << 12))
+    x2 = _high_mul16(x, x)
+    x3, x4 = _high_mul16(x2, x), _high_mul16(x2, x2)
+    x4_over_4 = rounding_divide_by_pot(x4, 2)
+    tail = rounding_divide_by_pot(wrap16(_high_mul16(wrap16(x4_over_4 + x3), one_third) + x2), 1)
+    return np.clip(constant + _high_mul16(constant, wrap16(x + tail)), INT16_MIN, INT16_MAX)
+
+
+def _half_over_one_plus16(a: Int) -> Int:
+    """1 / (1 + a) for raw Q0.15 a in [0, 1), as raw Q2.13 halves: the Newton steps of ``one_over_one_plus_x``."""
+    half_denominator = (a + INT16_MAX + 1) >> 1
+    x = wrap16(23130 + _high_mul16(half_denominator, -15420))
+    for _ in range(3):
+        error = wrap16((1 << 13) - _high_mul16(half_denominator, x))
+        x = wrap16(x + _saturating_shift16(_high_mul16(x, error), 2))
+    return x
