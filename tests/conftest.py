@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     missing = [program for program in wanted if shutil.which(program) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count what became of the files of the zoo."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
+    found = Counter(
+        str(value)
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, value in report.user_properties
+        if name == "zoo"
+    )
+    if found:
+        terminalreporter.section("model zoo")
+        for outcome, count in sorted(found.items()):
+            terminalreporter.line(f"{outcome}: {count} files")
 
 
 @pytest.fixture(scope="session")

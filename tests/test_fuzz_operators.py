@@ -11,9 +11,10 @@ import pytest
 
 import qimport
 from qimport.errors import UnsupportedError
-from qimport.ir.graph import NUMERICS, Array, Numerics
+from qimport.ir.graph import NUMERICS, Numerics
 from qimport.oracle import Oracle, OracleRefused
 from tests.one_operator import GENERATORS, OneOperator, draw_model
+from tests.sessions import run_sequence
 from tests.single_op import expect_close, expect_same
 
 FIRST = int(os.environ.get("QIMPORT_FUZZ_FIRST", "0"))
@@ -41,8 +42,7 @@ def compare(model: OneOperator, mode: Numerics, oracle: Oracle, label: str) -> b
             pytest.fail(f"{label} in {mode}: {model.text}: {error}")
         return False
     session = compiled.session()
-    for number, inputs in enumerate(model.invocations):
-        found = run(session, inputs)
+    for number, found in enumerate(run_sequence(session, model.invocations)):
         for index, array in enumerate(found if expected is not None else ()):
             assert expected is not None
             what = f"{label}, invocation {number}, output {index} of {model.text} in {mode}"
@@ -51,11 +51,3 @@ def compare(model: OneOperator, mode: Numerics, oracle: Oracle, label: str) -> b
             else:
                 expect_same(array, expected[number][index], what)
     return expected is not None
-
-
-def run(session: qimport.model.Session, inputs: list[Array]) -> list[Array]:
-    """One invocation."""
-    for place, array in zip(session.inputs, inputs, strict=True):
-        place[...] = array
-    session.run()
-    return [array.copy() for array in session.outputs]
