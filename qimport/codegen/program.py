@@ -100,7 +100,7 @@ class _Writer:
         return self.shared[tables]
 
     def _address(self, space: str, index: int, offset: int) -> Any:
-        if space == "arena":
+        if space in ("arena", "state"):
             return self._offset(self.entry.args[2], offset)
         key = (space, index)
         if key not in self.loaded:

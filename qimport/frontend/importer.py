@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError
 from qimport.frontend.inputs import choose_shapes
+from qimport.frontend.memory import Memory, Variable, reset_content
 from qimport.frontend.model import Model, Operator, Signature, SubGraph, Tensor
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.ops.context import OperatorContext, OperatorImporter, RefusedError, Result
@@ -100,6 +101,7 @@ class _Import:
         self.constants: dict[int, Value] = {}
         self.unknown: set[Value] = set()  # after an unsupported operator: the type is what the file states
         self.lost: set[int] = set()  # after an unsupported operator: not even the type is known
+        self.memory = Memory()
         self.writers = _find_writers(subgraph)
 
     def run(self, signatures: tuple[Signature, ...]) -> Imported:
@@ -119,6 +121,7 @@ class _Import:
             tuple(self.values[index] for index in self.subgraph.inputs),
             tuple(known),
             tuple(self.builder.nodes),
+            self.memory.states(),
         )
         verify_graph(graph)
         return Imported(
@@ -145,10 +148,9 @@ class _Import:
             if tensor.raw is not None:
                 raise UnsupportedTensorError("it holds a constant; expected an input without content")
             if tensor.is_variable:
-                raise UnsupportedTensorError("variable tensors are not supported")
+                raise UnsupportedTensorError("it is a variable tensor; expected one that the caller fills")
             shape = self.input_shapes[tensor.index]
-            if min(shape, default=1) < 1:
-                raise UnsupportedTensorError(f"the shape {shape} is empty; expected sizes of at least 1")
+            _require_elements(shape)
             self.values[tensor.index] = Value(tensor_type(tensor, shape), value_name(tensor))
         except UnsupportedTensorError as error:
             self._lose(tensor, Reason(None, "model input", tensor.name, str(error)))
@@ -164,7 +166,7 @@ class _Import:
         if tensor.index in self.lost:
             return None
         try:
-            value = self._constant(tensor)
+            value = self._variable(tensor) if tensor.is_variable else self._constant(tensor)
         except UnsupportedTensorError as error:
             self._lose(tensor, Reason(None, "model output", tensor.name, str(error)))
             return None
@@ -184,6 +186,17 @@ class _Import:
             self.constants[tensor.index] = value
         return self.constants[tensor.index]
 
+    def _variable(self, tensor: Tensor) -> Value:
+        """Return the present content of a variable tensor."""
+        variable = Variable(tensor.index)
+        if variable not in self.memory.now:
+            if tensor.raw is not None:
+                raise UnsupportedTensorError("it is a variable with content in the file; expected none")
+            type_ = tensor_type(tensor, tensor.shape)
+            _require_elements(tensor.shape)
+            self.memory.define(variable, type_, value_name(tensor), reset_content(type_))
+        return self.memory.now[variable]
+
     # Operators
 
     def _check_operands(self, operator: Operator) -> None:
@@ -194,6 +207,8 @@ class _Import:
         for index in operator.inputs:
             if index == -1 or index in self.values or index in self.lost:
                 continue
+            if self.subgraph.tensors[index].is_variable:
+                continue
             tensor, writer = self.subgraph.tensors[index], self.writers.get(index)
             where = f"operator {operator.index} ({operator.builtin}) reads tensor {tensor.name!r}"
             if writer is not None:
@@ -201,9 +216,7 @@ class _Import:
                     f"{where} before operator {writer.index} ({writer.builtin}) computes it,"
                     " expected operators in the order of execution"
                 )
-            filled = (
-                tensor.raw is not None or tensor.is_variable or tensor.external_buffer or 0 in tensor.shape
-            )
+            filled = tensor.raw is not None or tensor.external_buffer or 0 in tensor.shape
             if not filled and operator.builtin != "CUSTOM":
                 raise ModelError(f"{where}, which no operator computes and which has no content")
 
@@ -213,9 +226,20 @@ class _Import:
             values = self._run_importer(operator)
         for position, index in enumerate(operator.outputs):
             if position < len(values):
-                self.values[index] = values[position]
+                self._store(self.subgraph.tensors[index], values[position])
             else:
                 self._stand_in(self.subgraph.tensors[index])
+
+    def _store(self, tensor: Tensor, value: Value) -> None:
+        """Let ``value`` be what ``tensor`` holds from here on."""
+        if not tensor.is_variable:
+            self.values[tensor.index] = value
+            return
+        if self._variable(tensor).type != value.type:
+            raise ModelError(
+                f"the variable tensor {tensor.name!r} becomes {value.type}, expected its own type"
+            )
+        self.memory.now[Variable(tensor.index)] = value
 
     def _run_importer(self, operator: Operator) -> list[Value]:
         function = self._find_importer(operator)
@@ -229,6 +253,7 @@ class _Import:
             builder=self.builder,
             unknown=self.unknown,
             reshaped=self.reshaped,
+            memory=self.memory,
         )
         try:
             function(context)
@@ -267,10 +292,8 @@ class _Import:
         if index in self.lost:
             raise RefusedError
         tensor = self.subgraph.tensors[index]
-        if tensor.is_variable:
-            self._refuse(operator, "variable tensors are not supported", tensor)
         try:
-            value = self._constant(tensor)
+            value = self._variable(tensor) if tensor.is_variable else self._constant(tensor)
         except UnsupportedTensorError as error:
             self._refuse(operator, str(error), tensor)
         if value is None:
@@ -295,6 +318,11 @@ class _Import:
                 self.unknown.add(value)
                 return
         self.lost.add(tensor.index)
+
+
+def _require_elements(shape: tuple[int, ...]) -> None:
+    if min(shape, default=1) < 1:
+        raise UnsupportedTensorError(f"the shape {shape} is empty; expected sizes of at least 1")
 
 
 def _find_writers(subgraph: SubGraph) -> dict[int, Operator]:

@@ -24,13 +24,14 @@ class Call:
     """What an operation sees of one use of itself.
 
     ``arrays`` is filled only for :meth:`Operation.evaluate`; an absent optional operand is None in both
-    ``inputs`` and ``arrays``.
+    ``inputs`` and ``arrays``. ``bodies`` are the graphs that an operation of control flow runs.
     """
 
     inputs: tuple[TensorType | None, ...]
     outputs: tuple[TensorType, ...]
     arrays: tuple[Array | None, ...] = ()
     numerics: Numerics = "reference"
+    bodies: tuple[Graph, ...] = ()
 
     def input(self, index: int) -> TensorType:
         """Type of a mandatory operand."""
@@ -101,17 +102,39 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One use of an operation. ``origin`` says which operator of the file it came from, for messages."""
+    """One use of an operation. ``origin`` says which operator of the file it came from, for messages.
+
+    ``bodies`` are graphs without states that control flow runs; they see nothing of the graph around them.
+    """
 
     op: Operation
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value, ...]
     origin: str = ""
+    bodies: tuple[Graph, ...] = ()
 
     def call(self, numerics: Numerics = "reference", arrays: tuple[Array | None, ...] = ()) -> Call:
         """The types of this use, as the operation wants to see them."""
         types = tuple(None if value is None else value.type for value in self.inputs)
-        return Call(types, tuple(value.type for value in self.outputs), arrays, numerics)
+        return Call(types, tuple(value.type for value in self.outputs), arrays, numerics, self.bodies)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Memory that outlives a call of the graph.
+
+    ``before`` is its content when a call begins, defined like an input; ``after`` is what the call leaves
+    there: a result, a constant, or ``before`` itself. ``initial`` is the content before the first call.
+    """
+
+    before: Value
+    after: Value
+    initial: Array
+
+    @property
+    def name(self) -> str:
+        """The name of ``before``."""
+        return self.before.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +145,26 @@ class Graph:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
+    states: tuple[State, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """What is known when a call begins: inputs, then the states' content."""
+        return (*self.inputs, *(state.before for state in self.states))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """What a call must compute: outputs, then the states' next content."""
+        return (*self.outputs, *(state.after for state in self.states))
 
     def constants(self) -> Iterator[Value]:
-        """Every constant that a node or the result list uses, once, in order of first use."""
+        """Every constant that a node or the result list uses, once, in order of first use.
+
+        Those of the nodes' bodies are not among them.
+        """
         seen: set[int] = set()
         used = [value for node in self.nodes for value in node.inputs if value is not None]
-        for value in [*used, *self.outputs]:
+        for value in [*used, *self.results]:
             if value.is_constant and id(value) not in seen:
                 seen.add(id(value))
                 yield value
@@ -165,10 +202,11 @@ class Builder:
         inputs: Sequence[Value | None],
         outputs: Sequence[TensorType],
         names: Sequence[str],
+        bodies: tuple[Graph, ...] = (),
     ) -> tuple[Value, ...]:
         """Append a node with any number of results and return them."""
         results = tuple(Value(type_, name) for type_, name in zip(outputs, names, strict=True))
-        node = Node(op, tuple(inputs), results, self.origin)
+        node = Node(op, tuple(inputs), results, self.origin, bodies)
         op.verify(node.call())
         self.nodes.append(node)
         return results
@@ -180,12 +218,12 @@ class Builder:
 
 
 def verify_graph(graph: Graph) -> None:
-    """Check single assignment, definition before use, and every node's own constraints.
+    """Check single assignment, definition before use, states, and every node's own constraints.
 
     Raises:
         VerifyError: naming the node and the violated rule.
     """
-    defined: set[Value] = set(graph.inputs)
+    defined: set[Value] = set(graph.sources)
     for number, node in enumerate(graph.nodes):
         where = f"node {number} ({node.op.NAME}{f', {node.origin}' if node.origin else ''})"
         for value in node.inputs:
@@ -196,9 +234,26 @@ def verify_graph(graph: Graph) -> None:
                 raise VerifyError(f"{where}: result %{value.name} is defined twice")
             defined.add(value)
         try:
+            for body in node.bodies:
+                verify_graph(body)
             node.op.verify(node.call())
         except VerifyError as error:
             raise VerifyError(f"{where}: {error}") from error
-    for value in graph.outputs:
+        if any(body.states for body in node.bodies):
+            raise VerifyError(f"{where}: a body has states")
+    for value in graph.results:
         if not value.is_constant and value not in defined:
             raise VerifyError(f"graph result %{value.name} is never defined")
+    for state in graph.states:
+        _verify_state(graph, state)
+
+
+def _verify_state(graph: Graph, state: State) -> None:
+    type_ = state.before.type
+    if state.before.is_constant or graph.sources.count(state.before) != 1:
+        raise VerifyError(f"state %{state.name} is a constant, an input or another state as well")
+    if state.after.type != type_:
+        raise VerifyError(f"state %{state.name} of type {type_} becomes {state.after.type}")
+    if state.initial.shape != type_.shape or state.initial.dtype != type_.numpy:
+        found = f"{state.initial.dtype}{list(state.initial.shape)}"
+        raise VerifyError(f"state %{state.name} of type {type_} begins as {found}")

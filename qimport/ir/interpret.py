@@ -15,15 +15,19 @@ def interpret(
     inputs: Sequence[Array],
     numerics: Numerics = "reference",
     observe: Callable[[Value, Array], None] | None = None,
+    states: list[Array] | None = None,
 ) -> list[Array]:
     """Evaluate ``graph`` on ``inputs`` and return its results in order.
 
-    ``observe`` is called with every computed value. Raises :class:`ArgumentError` for inputs of another
-    number, shape or element type than the graph's.
+    ``observe`` is called with every computed value. ``states`` holds the content of every state, as
+    :func:`initial_states` gives it at first, and is overwritten with that for the next call; without it the
+    states have their initial content. Raises :class:`ArgumentError` for inputs of another number, shape or
+    element type than the graph's.
     """
     if len(inputs) != len(graph.inputs):
         raise ArgumentError(f"the graph has {len(graph.inputs)} inputs, {len(inputs)} arrays were given")
-    known: dict[Value, Array] = {}
+    memory = initial_states(graph) if states is None else states
+    known = {state.before: array for state, array in zip(graph.states, memory, strict=True)}
     for value, array in zip(graph.inputs, inputs, strict=True):
         if array.shape != value.type.shape or array.dtype != value.type.numpy:
             raise ArgumentError(
@@ -41,4 +45,12 @@ def interpret(
             known[value] = array
             if observe is not None:
                 observe(value, array)
-    return [np.asarray(v.data if v.data is not None else known[v]) for v in graph.outputs]
+    results = [np.asarray(v.data if v.data is not None else known[v]) for v in graph.results]
+    outputs = len(graph.outputs)
+    memory[:] = results[outputs:]
+    return results[:outputs]
+
+
+def initial_states(graph: Graph) -> list[Array]:
+    """The content of every state before the first call."""
+    return [state.initial for state in graph.states]

@@ -12,7 +12,7 @@ import numpy as np
 
 from qimport.errors import ParseError, VerifyError
 from qimport.ir.attributes import attribute_hints, coerce, did_you_mean, mandatory_attributes
-from qimport.ir.graph import OPERATIONS, Array, Graph, Node, Operation, Value
+from qimport.ir.graph import OPERATIONS, Array, Graph, Node, Operation, State, Value
 from qimport.ir.printer import blob_name
 from qimport.ir.types import DTYPE_BY_SHORT_NAME, INTEGER_RANGE, Quantization, TensorType
 
@@ -276,8 +276,26 @@ class _Parser(_LiteralParser):
 
     def __init__(self, text: str, blobs: Mapping[str, Array]) -> None:
         super().__init__(text, blobs)
+        self.depth = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the graph around the one to be read: names inside are its own."""
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
+        self.states: dict[Value, Array] = {}
+
+    def body(self) -> Graph:
+        """A graph inside another one."""
+        around = self.values, self.nodes, self.states
+        if self.depth == MAX_NESTING:
+            self.fail("graphs are nested too deeply")
+        self.depth += 1
+        self.begin()
+        found = self.graph()
+        self.values, self.nodes, self.states = around
+        self.depth -= 1
+        return found
 
     def graph(self) -> Graph:
         self.expect("graph")
@@ -288,10 +306,30 @@ class _Parser(_LiteralParser):
         self.expect("{")
         while self.peek("%"):
             self.statement()
+        following = self.following()
         if not self.accept("return"):
             self.fail("expected a statement or 'return'")
         outputs = self.several(self.use, "}")
-        return Graph(name, tuple(inputs), tuple(outputs), tuple(self.nodes))
+        states = tuple(State(value, following[value], data) for value, data in self.states.items())
+        return Graph(name, tuple(inputs), tuple(outputs), tuple(self.nodes), states)
+
+    def following(self) -> dict[Value, Value]:
+        """What every state is after the call, each said once."""
+        found: dict[Value, Value] = {}
+        while self.accept("next"):
+            at = self.position
+            state = self.use()
+            if state not in self.states or state in found:
+                self.fail(f"%{state.name} is {'given twice' if state in found else 'no state'}", at)
+            self.expect("=")
+            at = self.position
+            found[state] = self.use()
+            if found[state].type != state.type:
+                self.fail(f"the state is {state.type}, this is {found[state].type}", at)
+        for state in self.states:
+            if state not in found:
+                self.fail(f"nothing says what the state %{state.name} becomes: expected 'next'")
+        return found
 
     def parameter(self) -> Value:
         name = self.new_name()
@@ -331,16 +369,19 @@ class _Parser(_LiteralParser):
             self.fail("one name for several results", at)
         self.expect("=")
         at = self.position
-        word = self.take(_WORD, "'constant' or an operation")
-        if word == "constant":
+        word = self.take(_WORD, "'constant', 'state' or an operation")
+        if word in ("constant", "state"):
             if len(names) > 1:
-                self.fail("a constant has one name", at)
+                self.fail(f"a {word} has one name", at)
             type_ = self.type()
-            self.define(names[0], Value(type_, data=self.data(type_)))
+            data = self.data(type_)
+            value = self.define(names[0], Value(type_, data=data if word == "constant" else None))
+            if word == "state":
+                self.states[value] = data
         elif word in OPERATIONS:
             self.node(OPERATIONS[word], names, at)
         else:
-            self.fail(f"unknown operation {word}{did_you_mean(word, [*OPERATIONS, 'constant'])}", at)
+            self.fail(f"unknown operation {word}{did_you_mean(word, [*OPERATIONS, 'constant', 'state'])}", at)
 
     def node(self, op: type[Operation], names: list[str], at: int) -> None:
         """Everything behind the operation's name, which stands ``at``."""
@@ -357,9 +398,10 @@ class _Parser(_LiteralParser):
         if len(types) != len(names):
             self.fail(f"{len(names)} results, but {len(types)} result types", at)
         origin = self.string() if self.accept("from") else ""
+        bodies = self.bodies()
         try:
             results = tuple(map(Value, types))
-            node = Node(op(**attributes), tuple(operands), results, origin)
+            node = Node(op(**attributes), tuple(operands), results, origin, bodies)
             node.op.verify(node.call())
         except VerifyError as error:
             self.fail(f"{op.NAME}: {error}", at)
@@ -369,6 +411,16 @@ class _Parser(_LiteralParser):
         for name, value in zip(names, results, strict=True):
             self.define(name, value)
         self.nodes.append(node)
+
+    def bodies(self) -> tuple[Graph, ...]:
+        """The graphs of a node of control flow, which have no states."""
+        found: list[Graph] = []
+        while self.accept("," if found else "with"):
+            at = self.position
+            found.append(self.body())
+            if found[-1].states:
+                self.fail("a graph inside another one cannot have states", at)
+        return tuple(found)
 
     def attributes(self, op: type[Operation]) -> dict[str, object]:
         """``name=literal`` up to the closing brace, checked against the operation's fields."""

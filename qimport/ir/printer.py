@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import textwrap
 
 import numpy as np
 
@@ -24,6 +25,9 @@ def print_graph(graph: Graph, *, max_inline: int = 64) -> str:
     names = _Names()
     inputs = ", ".join(f"%{names[value]}: {value.type}" for value in graph.inputs)
     lines = [f"graph @{_ILLEGAL.sub('_', graph.name) or '_'}({inputs}) {{"]
+    for state in graph.states:
+        content = format_array(state.initial, max_inline)
+        lines.append(f"  %{names[state.before]} = state {state.before.type} {content}")
 
     def use(value: Value | None) -> str:
         if value is None:
@@ -35,7 +39,8 @@ def print_graph(graph: Graph, *, max_inline: int = 64) -> str:
     for node in graph.nodes:
         operands = ", ".join([use(value) for value in node.inputs])
         results = ", ".join(f"%{names[value]}" for value in node.outputs)
-        lines.append(f"  {results} = {node.op.NAME}({operands}){_tail(node)}")
+        lines.append(f"  {results} = {node.op.NAME}({operands}){_tail(node)}{_bodies(node, max_inline)}")
+    lines += [f"  next %{names[state.before]} = {use(state.after)}" for state in graph.states]
     results = ", ".join([use(value) for value in graph.outputs])
     return "\n".join([*lines, f"  return {results}".rstrip(), "}\n"])
 
@@ -46,6 +51,14 @@ def _tail(node: Node) -> str:
     types = ", ".join(str(value.type) for value in node.outputs)
     origin = f" from {json.dumps(node.origin)}" if node.origin else ""
     return f"{f' {{{attributes}}}' if attributes else ''} : {types}{origin}"
+
+
+def _bodies(node: Node, max_inline: int) -> str:
+    """The graphs that a node of control flow runs, indented by one level more."""
+    if not node.bodies:
+        return ""
+    texts = [print_graph(body, max_inline=max_inline).rstrip() for body in node.bodies]
+    return " with\n" + textwrap.indent(",\n".join(texts), "    ")
 
 
 def format_attributes(op: Operation) -> str:
@@ -97,9 +110,13 @@ def blob_name(data: Array) -> str:
 
 
 def collect_blobs(graph: Graph, *, max_inline: int = 64) -> dict[str, Array]:
-    """The constants that ``print_graph`` with the same ``max_inline`` prints as blobs, by name."""
-    large = (v.data for v in graph.constants() if v.data is not None and _inline(v.data, max_inline) is None)
-    return {blob_name(data): data for data in large}
+    """What ``print_graph`` with the same ``max_inline`` prints as blobs, by name."""
+    contents = [state.initial for state in graph.states]
+    contents += [value.data for value in graph.constants() if value.data is not None]
+    found = {blob_name(data): data for data in contents if _inline(data, max_inline) is None}
+    for body in (body for node in graph.nodes for body in node.bodies):
+        found |= collect_blobs(body, max_inline=max_inline)
+    return found
 
 
 class _Names:

@@ -7,14 +7,14 @@ the old graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
 
 from qimport.errors import CompilerBug
-from qimport.ir.graph import Builder, Graph, Node, Value
+from qimport.ir.graph import Builder, Graph, Node, State, Value
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def rewrite(
     """Give every node to ``rule`` in order and return the graph of what it left and made.
 
     ``builder`` collects the nodes; what a rule emits with it carries the origin of the node it replaces, and
-    results without a name get the name of the one they stand for. ``start`` replaces inputs and constants
-    beforehand.
+    results without a name get the name of the one they stand for. ``start`` replaces inputs, states and
+    constants beforehand. Bodies of nodes stay as they are.
     """
     replaced = dict(start or {})
     producers: dict[Value, Node] = {}
@@ -58,7 +58,7 @@ def rewrite(
         builder.origin, first = node.origin, len(builder.nodes)
         results = rule(builder, Site(node, operands, producers))
         if results is None:
-            kept = node if operands == node.inputs else Node(node.op, operands, node.outputs, node.origin)
+            kept = node if operands == node.inputs else replace(node, inputs=operands)
             builder.nodes.append(kept)
         else:
             replaced.update(zip(node.outputs, results, strict=True))
@@ -73,19 +73,27 @@ def rewrite(
         tuple(replaced.get(value, value) for value in graph.inputs),
         tuple(replaced.get(value, value) for value in graph.outputs),
         tuple(builder.nodes),
+        tuple(
+            State(
+                replaced.get(state.before, state.before),
+                replaced.get(state.after, state.after),
+                state.initial,
+            )
+            for state in graph.states
+        ),
     )
 
 
 def remove_dead_nodes(graph: Graph) -> Graph:
     """The graph without nodes whose results nobody reads."""
-    needed = set(graph.outputs)
+    needed = set(graph.results)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
         if needed.isdisjoint(node.outputs):
             continue
         kept.append(node)
         needed.update(value for value in node.inputs if value is not None)
-    return Graph(graph.name, graph.inputs, graph.outputs, tuple(reversed(kept)))
+    return replace(graph, nodes=tuple(reversed(kept)))
 
 
 def merge_duplicates(graph: Graph) -> Graph:
@@ -97,7 +105,7 @@ def merge_duplicates(graph: Graph) -> Graph:
     def merge(_: Builder, site: Site) -> Sequence[Value] | None:
         node = site.node
         # repr tells 0.0 from -0.0 and 1 from 1.0, which compare equal but fill differently.
-        key = (repr(node.op), site.operands, tuple(value.type for value in node.outputs))
+        key = (repr(node.op), site.operands, tuple(value.type for value in node.outputs), node.bodies)
         first = seen.setdefault(key, node)
         return None if first is node else first.outputs
 

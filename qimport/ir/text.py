@@ -11,10 +11,11 @@
 
 Grammar (``;`` starts a comment, blanks and line ends are free, ``,*`` is a comma-separated list)::
 
-    graph      "graph" "@"NAME "(" (VALUE ":" type),* ")" "{" statement* "return" VALUE,* "}"
-    statement  VALUE "=" "constant" type data
+    graph      "graph" "@"NAME "(" (VALUE ":" type),* ")" "{"
+               statement* ("next" VALUE "=" VALUE)* "return" VALUE,* "}"
+    statement  VALUE "=" ("constant" | "state") type data
              | VALUE,* "=" OPERATION "(" (VALUE | "_"),* ")" ("{" (FIELD "=" literal),* "}")? ":" type,*
-               ("from" STRING)?
+               ("from" STRING)? ("with" graph,*)?
     type       ELEMENT "[" (SIZE "x" SIZE ...)? "]" ("<" (FLOAT ":" INT),* ("@" AXIS)? ">")?
     data       "dense" "[" scalar,* "]"   every element in row-major order
              | "splat" "(" scalar ")"     one value everywhere
@@ -22,7 +23,9 @@ Grammar (``;`` starts a comment, blanks and line ends are free, ``,*`` is a comm
              | "blob" "(" STRING ")"      content kept beside the text, under its hash
     literal    INT | FLOAT | STRING | "True" | "False" | "None" | "(" literal,* ")"
 
-``_`` is an absent operand, ``from`` the node's origin, ``(...)`` always a tuple. Floats print in hexadecimal,
+``state`` defines the content of memory that outlives a call: ``data`` before the first, what ``next`` says
+after each. ``_`` is an absent operand, ``from`` the node's origin, ``with`` precedes the graphs that control
+flow runs, ``(...)`` is always a tuple. Floats print in hexadecimal,
 so that nothing is lost. Printed names are unique; characters that a name cannot hold become ``_``. Attributes
 print sorted and complete; when read, those with a default may be left out.
 

@@ -23,7 +23,8 @@ class Lifetime:
         return self.first <= other.last and other.first <= self.last
 
 
-def _aligned(value: int) -> int:
+def aligned(value: int) -> int:
+    """The next multiple of :data:`ALIGNMENT`."""
     return -(-value // ALIGNMENT) * ALIGNMENT
 
 
@@ -40,7 +41,7 @@ def assign_offsets(lifetimes: list[Lifetime]) -> list[int]:
         for offset, nbytes in busy:
             if offset - start >= mine.nbytes:
                 break
-            start = max(start, _aligned(offset + nbytes))
+            start = max(start, aligned(offset + nbytes))
         offsets[index] = start
         placed.append(index)
     return offsets
@@ -60,4 +61,4 @@ def check_offsets(lifetimes: list[Lifetime], offsets: list[int]) -> int:
             apart = offset + life.nbytes <= other_offset or other_offset + other.nbytes <= offset
             if not apart and life.meets(other):
                 raise CompilerBug(f"live arena buffers at {offset} and {other_offset} overlap")
-    return _aligned(max((offset + life.nbytes for offset, life in alive), default=0))
+    return aligned(max((offset + life.nbytes for offset, life in alive), default=0))

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from qimport import prim
 from qimport.ir.graph import Graph, Node, Value
 
-ELEMENTWISE = (prim.Binary, prim.Cast, prim.Clamp, prim.DivRound, prim.Lut, prim.Rescale, prim.ToInt)
+ELEMENTWISE = (
+    prim.Binary,
+    prim.Cast,
+    prim.Clamp,
+    prim.Compare,
+    prim.DivRound,
+    prim.Lut,
+    prim.Math,
+    prim.Rescale,
+    prim.Select,
+    prim.ToInt,
+)
 """Primitives that compute each element from the same element of their operands."""
 
 FUSING_ROOTS = (prim.Mac, prim.Reduce, prim.Window)
@@ -53,7 +64,7 @@ class _Fusion:
 
     def _stored_values(self) -> set[Value]:
         """Values that exist in memory whatever is fused."""
-        stored = set(self.graph.outputs)
+        stored = set(self.graph.results)
         for node in self.graph.nodes:
             if not isinstance(node.op, ELEMENTWISE):
                 stored.update(value for value in node.inputs if value is not None)

@@ -87,7 +87,7 @@ def apply_rules(graph: Graph, numerics: Numerics) -> Graph:
 
 
 def _sources(graph: Graph) -> list[Value]:
-    return [*graph.inputs, *graph.constants()]
+    return [*graph.sources, *graph.constants()]
 
 
 def _check_results(node: Node, results: Sequence[Value]) -> None:

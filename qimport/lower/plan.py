@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from qimport import prim
 from qimport.errors import CompilerBug
-from qimport.ir.graph import Array, Graph, Node, Value
+from qimport.ir.graph import Array, Graph, Value
 from qimport.ir.types import TensorType
-from qimport.lower.arena import ALIGNMENT, Lifetime, assign_offsets, check_offsets
+from qimport.lower.arena import ALIGNMENT, Lifetime, aligned, assign_offsets, check_offsets
 from qimport.lower.fuse import ELEMENTWISE, Group, fuse
 from qimport.lower.kernel import Kernel, make_kernel
-
-Space = Literal["input", "output", "arena"]
+from qimport.lower.placement import Buffer, Place, Placement, Space
 
 
 @dataclass(frozen=True)
 class Operand:
-    """Where a kernel finds a tensor: byte ``offset`` into input/output number ``index`` or into the arena."""
+    """Where a kernel finds a tensor: byte ``offset`` into input/output number ``index`` or into the arena.
+
+    States are the first part of the arena, and their offsets count from its begin, too.
+    """
 
     space: Space
     index: int
@@ -32,7 +32,7 @@ class Operand:
     type: TensorType
 
     def __str__(self) -> str:
-        where = f"{self.space}{self.index if self.space != 'arena' else ''}"
+        where = f"{self.space}{self.index if self.space in ('input', 'output') else ''}"
         return f"{where}+{self.offset}: {self.type}"
 
 
@@ -48,170 +48,57 @@ class KernelCall:
 
 
 @dataclass(frozen=True)
+class StatePlace:
+    """A state of the graph, at ``offset`` of the arena."""
+
+    name: str
+    type: TensorType
+    offset: int
+    initial: Array = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Plan:
-    """A whole model as kernel calls; the caller supplies inputs, outputs and ``arena_bytes`` of memory."""
+    """A whole model as kernel calls; the caller supplies inputs, outputs and ``arena_bytes`` of memory.
+
+    The first ``state_bytes`` of it hold the ``states`` from call to call.
+    """
 
     name: str
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     calls: tuple[KernelCall, ...]
     arena_bytes: int
+    states: tuple[StatePlace, ...] = ()
+    state_bytes: int = 0
+
+    @property
+    def initial_state(self) -> bytes:
+        """What the first ``state_bytes`` of the arena must hold before the first call."""
+        content = bytearray(self.state_bytes)
+        for state in self.states:
+            content[state.offset : state.offset + state.type.nbytes] = state.initial.tobytes()
+        return bytes(content)
 
     def __str__(self) -> str:
-        lines = [f"plan {self.name}: arena {self.arena_bytes} bytes, {len(self.calls)} kernel calls"]
+        kept = f" ({self.state_bytes} of them state)" if self.states else ""
+        lines = [f"plan {self.name}: arena {self.arena_bytes} bytes{kept}, {len(self.calls)} kernel calls"]
+        lines += [f"  state {state.name} at {state.offset}: {state.type}" for state in self.states]
         for number, call in enumerate(self.calls):
             operands = ", ".join(map(str, call.operands))
             lines.append(f"  {number:3} {call.kernel.describe()}  ({operands}) -> {call.result}")
         return "\n".join(lines)
 
 
-@dataclass(eq=False)
-class Buffer:
-    """Memory that one or more tensors live in: a caller's output, or a piece of the arena."""
-
-    space: Space
-    index: int
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class Place:
-    """A tensor's spot in a buffer; ``row_stride`` in elements between its rows, None = dense."""
-
-    buffer: Buffer
-    offset: int = 0
-    row_stride: int | None = None
-
-
-@dataclass
-class _Step:
-    """A kernel to run, before addresses are known."""
-
-    group: Group
-    result: Place
-
-
-@dataclass
-class _Placement:
-    """Walks the groups backwards and lets each consumer say where its operands should live."""
-
-    graph: Graph
-    places: dict[Value, Place] = field(default_factory=dict)
-    aliases: dict[Value, tuple[Value, int]] = field(default_factory=dict)
-    steps: list[_Step] = field(default_factory=list)
-
-    def run(self, groups: list[Group]) -> None:
-        """Place every stored value; afterwards ``steps`` is in execution order."""
-        self.users = self.graph.users()
-        self.computed = {value for node in self.graph.nodes for value in node.outputs}
-        for index, value in enumerate(self.graph.outputs):
-            place = Place(Buffer("output", index, value.type.nbytes))
-            if value in self.computed and value not in self.places:
-                self.places[value] = place
-            else:
-                self._copy(value, value.type.shape, place)
-        for group in reversed(groups):
-            self._visit(group)
-        self.steps.reverse()
-
-    def _visit(self, group: Group) -> None:
-        root, result = group.root, group.result
-        if isinstance(root.op, prim.Reshape):
-            self._share(root, 0)
-        elif isinstance(root.op, prim.Slice) and (begin := contiguous_begin(root)) is not None:
-            self._share(root, begin)
-        elif isinstance(root.op, prim.Concat):
-            self._gather(root, root.op.axis)
-        else:
-            self.steps.append(_Step(group, self._demand(result)))
-
-    def _demand(self, value: Value) -> Place:
-        """The place a consumer asked for, or a new piece of arena."""
-        if value not in self.places:
-            self.places[value] = Place(Buffer("arena", 0, value.type.nbytes))
-        return self.places[value]
-
-    def _share(self, node: Node, offset: int) -> None:
-        """A view: operand and result are the same memory where nobody has already decided otherwise."""
-        source, result = node.inputs[0], node.outputs[0]
-        assert source is not None
-        demanded = self.places.get(result)
-        if demanded is None:
-            self.aliases[result] = (source, offset)
-            return
-        whole = offset == 0 and source.type.nbytes == result.type.nbytes
-        free = source in self.computed and source not in self.places
-        if whole and free and demanded.row_stride is None:
-            self.places[source] = demanded
-        else:
-            self.steps.append(_Step(Group((node,), result), demanded))
-
-    def _gather(self, node: Node, axis: int) -> None:
-        """A concatenation: each part is produced in its slice, or copied there."""
-        result = node.outputs[0]
-        whole = self._demand(result)
-        outer = math.prod(result.type.shape[:axis])
-        inner = math.prod(result.type.shape[axis + 1 :])
-        along_rows = axis == len(result.type.shape) - 1
-        if not along_rows and (outer != 1 or whole.row_stride is not None):
-            self.steps.append(_Step(Group((node,), result), whole))
-            return
-        stride = None if outer == 1 else whole.row_stride or result.type.shape[-1]
-        start = 0
-        for part in node.inputs:
-            assert part is not None
-            offset = whole.offset + start * inner * result.type.itemsize
-            place = Place(whole.buffer, offset, stride)
-            private = len(self.users[part]) == 1 and part not in self.graph.outputs
-            if part in self.computed and part not in self.places and (private or stride is None):
-                self.places[part] = place
-            else:
-                self._copy(part, part.type.shape, place)
-            start += part.type.shape[axis]
-
-    def _copy(self, source: Value, shape: tuple[int, ...], place: Place) -> None:
-        """Copy ``source`` to ``place`` at this point of the program."""
-        result = Value(TensorType(source.type.dtype, shape), f"{source.name}.copy")
-        node = Node(prim.Reshape(), (source,), (result,), f"copy of {source.name}")
-        self.steps.append(_Step(Group((node,), result), place))
-
-    def find(self, value: Value) -> Place:
-        """The final place of a computed value."""
-        offset = 0
-        while value not in self.places and value in self.aliases:
-            value, shift = self.aliases[value]
-            offset += shift
-        if value not in self.places:
-            index = self.graph.inputs.index(value)
-            return Place(Buffer("input", index, value.type.nbytes), offset)
-        place = self.places[value]
-        return replace(place, offset=place.offset + offset)
-
-
-def contiguous_begin(node: Node) -> int | None:
-    """Byte offset of a ``prim.slice`` whose elements are one run of its operand's memory, else None."""
-    assert isinstance(node.op, prim.Slice)
-    source, result = node.inputs[0], node.outputs[0]
-    assert source is not None
-    sizes, counts = source.type.shape, result.type.shape
-    partial = [i for i, (size, count) in enumerate(zip(sizes, counts, strict=True)) if size != count]
-    if any(step != 1 for step, count in zip(node.op.stride, counts, strict=True) if count > 1):
-        return None
-    first = partial[0] if partial else 0
-    if any(axis != first for axis in partial) or math.prod(counts[:first]) != 1:
-        return None
-    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
-    begin = sum(start * stride for start, stride in zip(node.op.begin, strides, strict=True))
-    return begin * source.type.itemsize
-
-
 def make_plan(graph: Graph) -> Plan:
     """Fuse ``graph`` (prim) into kernels and lay its tensors out; the plan is checked."""
-    placement = _Placement(graph)
+    placement = Placement(graph)
     placement.run(fuse(graph))
     calls, lifetimes = _schedule(placement)
     offsets = assign_offsets(lifetimes)
-    arena_bytes = check_offsets(lifetimes, offsets)
+    states, state_bytes = _place_states(graph, placement)
+    arena_bytes = state_bytes + check_offsets(lifetimes, offsets)
+    offsets = [state_bytes + offset for offset in offsets]
     located = tuple(
         replace(
             call,
@@ -222,9 +109,18 @@ def make_plan(graph: Graph) -> Plan:
     )
     inputs = tuple(value.type for value in graph.inputs)
     outputs = tuple(value.type for value in graph.outputs)
-    plan = Plan(graph.name, inputs, outputs, located, arena_bytes)
+    plan = Plan(graph.name, inputs, outputs, located, arena_bytes, states, state_bytes)
     check_plan(plan)
     return plan
+
+
+def _place_states(graph: Graph, placement: Placement) -> tuple[tuple[StatePlace, ...], int]:
+    """Every state at its offset, and the bytes of all: they begin the arena."""
+    places = tuple(
+        StatePlace(state.name, state.before.type, placement.places[state.before].offset, state.initial)
+        for state in graph.states
+    )
+    return places, aligned(max((place.offset + place.type.nbytes for place in places), default=0))
 
 
 def _locate(operand: Operand, offsets: list[int]) -> Operand:
@@ -234,7 +130,7 @@ def _locate(operand: Operand, offsets: list[int]) -> Operand:
     return replace(operand, index=0, offset=offsets[operand.index] + operand.offset)
 
 
-def _schedule(placement: _Placement) -> tuple[list[KernelCall], list[Lifetime]]:
+def _schedule(placement: Placement) -> tuple[list[KernelCall], list[Lifetime]]:
     """Kernel calls with buffer-relative operands, and when each arena buffer is alive."""
     numbers: dict[Buffer, int] = {}
     lifetimes: list[Lifetime] = []
@@ -318,13 +214,14 @@ def check_plan(plan: Plan) -> None:
             limit = _limit(plan, operand)
             stride = call.kernel.result_row_stride if operand is call.result else None
             end = operand.offset + _extent(operand.type, stride)
-            if operand.offset < 0 or end > limit:
+            start = plan.state_bytes if operand.space == "arena" else 0
+            if operand.offset < start or end > limit:
                 raise CompilerBug(f"kernel call {number}: {operand} ends at {end} of {limit} bytes")
 
 
 def _limit(plan: Plan, operand: Operand) -> int:
-    if operand.space == "arena":
-        return plan.arena_bytes
+    if operand.space in ("arena", "state"):
+        return plan.arena_bytes if operand.space == "arena" else plan.state_bytes
     return (plan.inputs if operand.space == "input" else plan.outputs)[operand.index].nbytes
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from qimport.errors import ModelError, Reason, VerifyError
+from qimport.frontend.memory import Memory, Variable
 from qimport.frontend.model import Operator, Tensor
 from qimport.ir.graph import Array, Builder, Node, Operation, Value
 from qimport.ir.types import TensorType
@@ -51,6 +52,7 @@ class OperatorContext:
         builder: receives the nodes.
         unknown: values that depend on unsupported operators; they have the type that the file states.
         reshaped: whether the caller chose input shapes that differ from the file's.
+        memory: the variables of the subgraph.
     """
 
     operator: Operator
@@ -60,6 +62,7 @@ class OperatorContext:
     builder: Builder
     unknown: AbstractSet[Value] = frozenset()
     reshaped: bool = False
+    memory: Memory = field(default_factory=Memory)
     reasons: list[Reason] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
 
@@ -158,6 +161,31 @@ class OperatorContext:
         if not -rank <= number < rank:
             self.malformed(f"dimension {number} does not exist; the rank is {rank}")
         return number + rank if number < 0 else number
+
+    # Variable tensors
+
+    def state(self, index: int) -> Value:
+        """Return the present content of an operand that must be a variable tensor."""
+        value = self.input(index)
+        self._variable(index)
+        return value
+
+    def set_state(self, index: int, value: Value) -> None:
+        """Let ``value`` be the content of a variable tensor from here on, and at the begin of the next call.
+
+        Its type must be that of :meth:`state`.
+        """
+        variable = self._variable(index)
+        present = self.memory.now[variable].type
+        if value.type != present:
+            self.unsupported(f"the variable of type {present} would become {value.type}", self.input(index))
+        self.memory.now[variable] = value
+
+    def _variable(self, index: int) -> Variable:
+        tensor = self.tensors[self.operator.inputs[index]]
+        if not tensor.is_variable:
+            self.unsupported("expected a variable tensor", self.input(index))
+        return Variable(tensor.index)
 
     # Emitting
 

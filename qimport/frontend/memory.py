@@ -1,0 +1,59 @@
+"""What a model remembers between calls, while it is imported: variable tensors and resource variables.
+
+In the graph a variable is no place but a succession of values; :class:`Memory` knows the present one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from qimport.ir.graph import Array, State, Value
+from qimport.ir.types import TensorType
+
+
+class Variable(NamedTuple):
+    """Which variable: a tensor of the subgraph by its index, or a resource by its two names."""
+
+    tensor: int = -1
+    container: str = ""
+    shared_name: str = ""
+
+
+@dataclass
+class Memory:
+    """The variables of one subgraph, in the order in which its operators first touch them.
+
+    ``initial`` is the content of resource variables before the first call, where it is known.
+    """
+
+    initial: Mapping[Variable, Value] = field(default_factory=dict)
+    before: dict[Variable, Value] = field(default_factory=dict)
+    now: dict[Variable, Value] = field(default_factory=dict)
+    contents: dict[Variable, Array] = field(default_factory=dict)
+
+    def define(self, variable: Variable, type_: TensorType, name: str, content: Array) -> None:
+        """Enter a variable with the ``content`` it has before the first call, unless it is known."""
+        if variable not in self.now:
+            self.before[variable] = self.now[variable] = Value(type_, name)
+            self.contents[variable] = content
+
+    def states(self) -> tuple[State, ...]:
+        """Every variable as a state of the graph."""
+        return tuple(
+            State(before, self.now[variable], self.contents[variable])
+            for variable, before in self.before.items()
+        )
+
+
+def reset_content(type_: TensorType) -> Array:
+    """The content of a variable tensor before the first call: the zero point of int8, else zero bytes.
+
+    So the interpreter's ``Subgraph::ResetVariableTensors`` has it, also for uint8 and int16.
+    """
+    quantization = type_.quantization
+    zero = quantization.zero_point if type_.dtype == "int8" and quantization is not None else 0
+    return np.full(type_.shape, zero, type_.numpy)
