@@ -129,56 +129,6 @@ def test_lut_with_byte_shuffles_of_16() -> None:
         test_lut("x86-64-v2", dtype, "int8")
 
 
-INTEGER_KINDS = ("add", "sub", "mul", "max", "min")
-FLOAT_KINDS = (*INTEGER_KINDS, "div")
-
-
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        ((37,), (37,)),
-        ((2, 3, 5), (5,)),
-        ((2, 3, 17), (2, 1, 17)),
-        ((4, 1), (1, 19)),
-        ((2, 3, 4, 5), (2, 1, 1, 5)),
-        ((), ()),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
-def test_binary_broadcasts(target: str, dtype: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    """Every kind on every element type, operands of different shapes."""
-    rng = np.random.default_rng(6)
-    result = TensorType(dtype, np.broadcast_shapes(*shapes))
-    for kind in INTEGER_KINDS if dtype == "int32" else FLOAT_KINDS:
-        b = Builder()
-        x, y = (Value(TensorType(dtype, shape), "x") for shape in shapes)
-        z = b.emit(prim.Binary(kind), (x, y), result)  # type: ignore[arg-type]
-        operands = [rng.integers(-(2**31), 2**31, v.type.shape).astype(dtype) for v in (x, y)]
-        check(kernel_of(b.nodes, z), operands, target)
-
-
-@pytest.mark.parametrize("kind", ["max", "min"])
-def test_float_maximum_keeps_nan(target: str, kind: str) -> None:
-    """As NumPy: a NaN on either side is the result."""
-    b, x, y = Builder(), *(Value(TensorType("float32", (9,)), n) for n in "xy")
-    z = b.emit(prim.Binary(kind), (x, y), x.type)  # type: ignore[arg-type]
-    nan, inf = np.float32("nan"), np.float32("inf")
-    left = np.array([nan, 1, nan, inf, -inf, 1, 2, 3, nan], np.float32)
-    right = np.array([1, nan, nan, 0, 0, 2, 1, 3, inf], np.float32)
-    check(kernel_of(b.nodes, z), [left, right], target)
-
-
-def test_shifts(target: str) -> None:
-    """By a constant and by a tensor."""
-    b, x, s = Builder(), *(Value(TensorType("int32", (33,)), n) for n in "xs")
-    up = b.emit(prim.Binary("shift_left"), (x, b.constant(np.array([20], np.int32))), x.type)
-    y = b.emit(prim.Binary("shift_right"), (up, s), x.type)
-    rng = np.random.default_rng(7)
-    operands = [accumulators(rng, (33,)), rng.integers(0, 32, 33).astype(np.int32)]
-    check(kernel_of(b.nodes, y), operands, target)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("saturate", [False, True])
 @pytest.mark.parametrize("rounding", ["even", "away"])
@@ -191,21 +141,6 @@ def test_to_int(target: str, rounding: str, saturate: bool, dtype: str) -> None:
     b, x = Builder(), Value(TensorType(dtype, values.shape), "x")
     y = b.emit(prim.ToInt(rounding, saturate), (x,), TensorType("int32", values.shape))  # type: ignore[arg-type]
     check(kernel_of(b.nodes, y), [values], target)
-
-
-def test_casts(target: str) -> None:
-    """Every pair the primitive allows."""
-    rng = np.random.default_rng(8)
-    for source, result in (
-        ("int8", "int32"),
-        ("uint8", "int32"),
-        ("int16", "int32"),
-        ("int32", "float32"),
-        ("float32", "float64"),
-    ):
-        b, x = Builder(), Value(TensorType(source, (35,)), "x")
-        y = b.emit(prim.Cast(), (x,), TensorType(result, (35,)))
-        check(kernel_of(b.nodes, y), [rng.integers(-(2**31), 2**31, 35).astype(source)], target)
 
 
 @pytest.mark.parametrize("divisors", [(1, 2, 3), (7, 49, 64), (2**31 - 1, 2**30, 12345)], ids=str)

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from qimport import prim
+from qimport.codegen import arithmetic
+from qimport.codegen.conversion import convert
 from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
 from qimport.codegen.lookup import look_up
+from qimport.codegen.math import emit_function
 from qimport.codegen.requantize import Rescaler
 from qimport.codegen.rounding import divide_away, to_int32
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import clamp_signed, like, pairwise, retyped, splat, vector_type
+from qimport.codegen.vector import clamp_signed, like, retyped, splat, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Graph, Node, Operation, Value
 from qimport.ir.types import INTEGER_RANGE
@@ -86,48 +89,26 @@ def emit_nodes(
 
 
 def _binary(at: Emission, node: Node, op: prim.Binary) -> Any:
-    a, b = at.operand(node, 0), at.operand(node, 1)
-    if node.outputs[0].type.dtype == "int32":
-        return _INTEGER[op.kind](at.fn, a, b)
-    return _FLOAT[op.kind](at.fn, a, b)
+    return arithmetic.binary(at.fn, op.kind, _dtype(node, 0), at.operand(node, 0), at.operand(node, 1))
 
 
-def _float_choice(better: str) -> Callable[[KernelFunction, Any, Any], Any]:
-    """maximum or minimum; a NaN operand is the result."""
-
-    def choose(fn: KernelFunction, a: Any, b: Any) -> Any:
-        first = fn.b.or_(fn.b.fcmp_ordered(better, a, b), fn.b.fcmp_unordered("uno", a, a))
-        return fn.b.select(first, a, b)
-
-    return choose
+def _compare(at: Emission, node: Node, op: prim.Compare) -> Any:
+    return arithmetic.compare(at.fn, op.kind, _dtype(node, 0), at.operand(node, 0), at.operand(node, 1))
 
 
-_INTEGER: dict[str, Callable[[KernelFunction, Any, Any], Any]] = {
-    "add": lambda fn, a, b: fn.b.add(a, b),
-    "sub": lambda fn, a, b: fn.b.sub(a, b),
-    "mul": lambda fn, a, b: fn.b.mul(a, b),
-    "max": lambda fn, a, b: pairwise(fn, "smax", a, b),
-    "min": lambda fn, a, b: pairwise(fn, "smin", a, b),
-    "shift_left": lambda fn, a, b: fn.b.shl(a, b),
-    "shift_right": lambda fn, a, b: fn.b.ashr(a, b),
-}
-_FLOAT: dict[str, Callable[[KernelFunction, Any, Any], Any]] = {
-    "add": lambda fn, a, b: fn.b.fadd(a, b),
-    "sub": lambda fn, a, b: fn.b.fsub(a, b),
-    "mul": lambda fn, a, b: fn.b.fmul(a, b),
-    "div": lambda fn, a, b: fn.b.fdiv(a, b),
-    "max": _float_choice(">="),
-    "min": _float_choice("<="),
-}
+def _select(at: Emission, node: Node, op: prim.Select) -> Any:
+    return arithmetic.select(at.fn, *(at.operand(node, position) for position in range(3)))
 
 
 def _cast(at: Emission, node: Node, op: prim.Cast) -> Any:
-    x = at.operand(node, 0)
-    source, target = (value.type.dtype for value in (node.inputs[0], node.outputs[0]) if value is not None)
-    type_ = retyped(x, ELEMENTS[target])
-    if target.startswith("float"):
-        return at.fn.b.fpext(x, type_) if source.startswith("float") else at.fn.b.sitofp(x, type_)
-    return at.fn.b.zext(x, type_) if source.startswith("u") else at.fn.b.sext(x, type_)
+    return convert(at.fn, at.operand(node, 0), _dtype(node, 0), node.outputs[0].type.dtype)
+
+
+def _dtype(node: Node, position: int) -> str:
+    """Element type of an operand."""
+    value = node.inputs[position]
+    assert value is not None
+    return value.type.dtype
 
 
 def _rescale(at: Emission, node: Node, op: prim.Rescale) -> Any:
@@ -162,6 +143,10 @@ def _lut(at: Emission, node: Node, op: prim.Lut) -> Any:
     return look_up(at.fn, place, at.operand(node, 0), at.lanes, section.dtype)
 
 
+def _math(at: Emission, node: Node, op: prim.Math) -> Any:
+    return emit_function(at.fn, op.kind, at.operand(node, 0))
+
+
 def _div_round(at: Emission, node: Node, op: prim.DivRound) -> Any:
     element = F32 if at.layout.facts[node] else F64
     return divide_away(at.fn, at.operand(node, 0), at.operand(node, 1), element)
@@ -175,9 +160,12 @@ EMITTERS: dict[type[Operation], Emitter] = {
     prim.Binary: _binary,
     prim.Cast: _cast,
     prim.Clamp: _clamp,
+    prim.Compare: _compare,
     prim.DivRound: _div_round,
     prim.Lut: _lut,
+    prim.Math: _math,
     prim.Rescale: _rescale,
+    prim.Select: _select,
     prim.ToInt: _to_int,
 }
 """How each elementwise primitive becomes code."""

@@ -61,6 +61,17 @@ def to_int32(fn: KernelFunction, value: Any, rounding: Literal["even", "away"], 
     return fn.b.select(inside, result, outside)
 
 
+def truncated(fn: KernelFunction, value: Any, integer: Any) -> Any:
+    """float32 or float64 toward zero to I32 or I64; NaN and what lies outside is the smallest number."""
+    limit = 2.0 ** (integer.width - 1)
+    # Where the float type has them, fractions between the ends of the range and their neighbours are inside.
+    exact = element_of(value.type) == F64 and integer.width == 32
+    low = fn.b.fcmp_ordered(">" if exact else ">=", value, like(value, -limit - 1 if exact else -limit))
+    inside = fn.b.and_(low, fn.b.fcmp_ordered("<", value, like(value, limit)))
+    result = fn.b.fptosi(fn.b.select(inside, value, like(value, 0.0)), retyped(value, integer))
+    return fn.b.select(inside, result, like(result, -(2 ** (integer.width - 1))))
+
+
 def _step_away(fn: KernelFunction, value: Any, truncated: Any) -> Any:
     """One further from zero where the cut-off fraction, which is exact, reaches one half."""
     rest = fn.b.fsub(value, fn.b.sitofp(truncated, value.type))

@@ -99,7 +99,7 @@ def mangled(type_: Any) -> str:
 
 
 def pairwise(fn: KernelFunction, operation: str, a: Any, b: Any) -> Any:
-    """``llvm.<operation>`` of two values of one type: smin, smax, umin, umax, minnum, maxnum."""
+    """``llvm.<operation>`` of two values of one type: smin, smax, umin, umax, minnum, maxnum, copysign."""
     return fn.intrinsic(f"llvm.{operation}.{mangled(a.type)}", a.type, [a, b])
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Array, Builder, Call, Numerics, Value
 from qimport.ir.types import TensorType
-from qimport.prim.elementwise import BinaryKind
+from qimport.prim.arithmetic import BinaryKind, CompareKind
+from qimport.prim.math import MathKind
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.requantization import fixed_point_factors
 
@@ -53,6 +54,21 @@ class Emitter(Builder):
         other = b if isinstance(b, Value) else self.constant(np.array([b], a.type.numpy))
         shape = np.broadcast_shapes(a.type.shape, other.type.shape)
         return self.emit(prim.Binary(kind), (a, other), TensorType(a.type.dtype, shape))
+
+    def compare(self, kind: CompareKind, a: Value, b: Value | float) -> Value:
+        """``prim.compare``; a Python number becomes a constant of shape [1]."""
+        other = b if isinstance(b, Value) else self.constant(np.array([b], a.type.numpy))
+        shape = np.broadcast_shapes(a.type.shape, other.type.shape)
+        return self.emit(prim.Compare(kind), (a, other), TensorType("bool", shape))
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """``prim.select``."""
+        shape = np.broadcast_shapes(condition.type.shape, a.type.shape, b.type.shape)
+        return self.emit(prim.Select(), (condition, a, b), TensorType(a.type.dtype, shape))
+
+    def math(self, kind: MathKind, x: Value) -> Value:
+        """``prim.math`` of float32."""
+        return self.emit(prim.Math(kind), (x,), x.type)
 
     def rescale(self, x: Value, factor: float) -> Value:
         """``prim.rescale`` by one float64 factor, ``double_away``."""

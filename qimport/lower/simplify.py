@@ -142,6 +142,7 @@ SIMPLIFICATIONS: dict[type[Operation], Simplification] = {
     prim.Binary: simplify_elementwise,
     prim.Cast: simplify_elementwise,
     prim.Clamp: simplify_elementwise,
+    prim.Compare: simplify_elementwise,
     prim.DivRound: simplify_elementwise,
     prim.Lut: simplify_elementwise,
     prim.Rescale: simplify_elementwise,

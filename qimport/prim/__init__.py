@@ -1,31 +1,34 @@
 """The prim dialect: integer primitives without scales, only multipliers, shifts, tables and bounds."""
 
+from qimport.prim.arithmetic import Binary, Cast, Compare, Select
 from qimport.prim.data import Concat, Pad, Reshape, Slice, Transpose
 from qimport.prim.elementwise import (
-    Binary,
-    Cast,
     Clamp,
     DivRound,
     Lut,
-    Rescale,
     ToInt,
 )
 from qimport.prim.mac import Mac
+from qimport.prim.math import Math
 from qimport.prim.reduce import Reduce, Window
+from qimport.prim.rescale import Rescale
 from qimport.prim.softmax import Softmax
 
 __all__ = [
     "Binary",
     "Cast",
     "Clamp",
+    "Compare",
     "Concat",
     "DivRound",
     "Lut",
     "Mac",
+    "Math",
     "Pad",
     "Reduce",
     "Rescale",
     "Reshape",
+    "Select",
     "Slice",
     "Softmax",
     "ToInt",

@@ -1,0 +1,222 @@
+"""Arithmetic, comparison, choice and conversion of elements: what every processor has an instruction for.
+
+Operands broadcast as in NumPy. ``codegen/arithmetic.py`` has the code of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.ir.check import require
+from qimport.ir.graph import Array, Call, Operation, operation
+from qimport.ir.types import DTYPES, INTEGER_RANGE
+
+BinaryKind = Literal[
+    "add", "sub", "mul", "div", "rem", "max", "min", "and", "or", "xor", "shift_left", "shift_right"
+]
+
+CompareKind = Literal["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+
+FLOATING = ("float32", "float64")
+"""Element types with floating arithmetic; float16 is only a form of storage."""
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The common shape, or None where there is none."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
+@operation
+@dataclass(frozen=True)
+class Binary(Operation):
+    """Two operands, one result of the same element type.
+
+    Integers: add, sub, mul (wrapping), max, min, and, or, xor; div toward zero and its rem, which has the
+    sign of the first operand; shift_left, shift_right (arithmetic for signed types) by 0 to width - 1 bits.
+    Nothing traps: x div 0 and x rem 0 are 0, the smallest number div -1 is itself, rem -1 is 0.
+    float32, float64: add, sub, mul, div, each result rounded to that type; max, min (a NaN operand is the
+    result). float32 also: rem, C's ``fmodf``. bool: and, or, xor.
+
+    C1 both operands and the result have one element type. C2 the shapes broadcast to the result's.
+    C3 the kind exists on that type.
+    """
+
+    NAME = "prim.binary"
+
+    kind: BinaryKind
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        a, b, out = call.input(0), call.input(1), call.output
+        require(a.dtype == b.dtype == out.dtype, "C1", "element types differ")
+        shape = broadcast(a.shape, b.shape)
+        require(shape == out.shape, "C2", f"{a.shape} and {b.shape} do not give {out.shape}")
+        require(self.kind in _kinds(out.dtype), "C3", f"no {self.kind} on {out.dtype}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy, whose integers wrap and whose floats round to their type."""
+        with np.errstate(all="ignore"):
+            result = _kinds(call.output.dtype)[self.kind](call.array(0), call.array(1))
+        return (np.asarray(result, call.output.numpy),)
+
+
+def _quotient(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Toward zero, as :class:`Binary` says."""
+    lowest = np.iinfo(a.dtype).min
+    overflows = (a == lowest) & (b == -1) if lowest < 0 else np.False_
+    safe = np.where((b == 0) | overflows, 1, b).astype(a.dtype)
+    floor = a // safe
+    exact = floor + ((a % safe != 0) & ((a < 0) != (safe < 0)))
+    return np.where(b == 0, 0, exact)
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+_BITWISE: dict[str, Callable[[Any, Any], Any]] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
+    **_ARITHMETIC,
+    **_BITWISE,
+    "div": _quotient,
+    "rem": lambda a, b: np.where(b == 0, 0, a - _quotient(a, b) * b),
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
+}
+_FLOAT: dict[str, Callable[[Any, Any], Any]] = {**_ARITHMETIC, "div": np.divide}
+_KINDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
+    "bool": _BITWISE,
+    "float32": {**_FLOAT, "rem": np.fmod},
+    "float64": _FLOAT,
+    **dict.fromkeys(INTEGER_RANGE, _INTEGER),
+}
+
+
+def _kinds(dtype: str) -> dict[str, Callable[[Any, Any], Any]]:
+    """The kinds that exist on an element type, with their meaning in NumPy."""
+    return _KINDS.get(dtype, {})
+
+
+@operation
+@dataclass(frozen=True)
+class Compare(Operation):
+    """Whether the relation holds, as bool. Comparisons with a NaN are false, except ``not_equal``.
+
+    C1 both operands have one element type, not float16; the result is bool. C2 the shapes broadcast to the
+    result's. C3 the relation is one of :data:`CompareKind`.
+    """
+
+    NAME = "prim.compare"
+
+    kind: CompareKind
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        a, b, out = call.input(0), call.input(1), call.output
+        alike = a.dtype == b.dtype != "float16" and out.dtype == "bool"
+        require(alike, "C1", "operands must have one element type, the result bool")
+        shape = broadcast(a.shape, b.shape)
+        require(shape == out.shape, "C2", f"{a.shape} and {b.shape} do not give {out.shape}")
+        require(self.kind in _RELATIONS, "C3", f"there is no relation {self.kind}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy's comparison of the same name."""
+        return (np.asarray(_RELATIONS[self.kind](call.array(0), call.array(1)), np.bool_),)
+
+
+_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+}
+
+
+@operation
+@dataclass(frozen=True)
+class Select(Operation):
+    """a where the condition holds, else b; operands are (condition, a, b).
+
+    C1 the condition is bool; a, b and the result have one element type. C2 the shapes broadcast to the
+    result's.
+    """
+
+    NAME = "prim.select"
+
+    def verify(self, call: Call) -> None:
+        """Check C1, C2."""
+        condition, a, b, out = call.input(0), call.input(1), call.input(2), call.output
+        alike = condition.dtype == "bool" and a.dtype == b.dtype == out.dtype
+        require(alike, "C1", "needs a bool and two operands of the result's element type")
+        shape = broadcast(condition.shape, a.shape, b.shape)
+        require(shape == out.shape, "C2", f"the operands do not give {out.shape}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """``numpy.where``."""
+        chosen = np.where(call.array(0).astype(np.bool_), call.array(1), call.array(2))
+        return (np.asarray(chosen, call.output.numpy),)
+
+
+@operation
+@dataclass(frozen=True)
+class Cast(Operation):
+    """Change the element type without clamping.
+
+    integer -> integer: the low bits, extended by the operand's sign. integer -> float, float64 -> float32,
+    float32 -> float16: to the nearest, ties to even. float -> integer: toward zero, through int64 for int64
+    and uint32 and through int32 for the others, of which the low bits are kept; NaN and what lies outside is
+    the smallest number there (the x86 conversion). bool -> x: 0 or 1. x -> bool: whether it is not 0.
+
+    C1 same shape. C2 float16 converts from and to float32 only.
+    """
+
+    NAME = "prim.cast"
+
+    def verify(self, call: Call) -> None:
+        """Check C1, C2."""
+        source, target = call.input(0), call.output
+        require(source.shape == target.shape, "C1", "shape changes")
+        half = "float16" in (source.dtype, target.dtype)
+        partner = "float32" in (source.dtype, target.dtype)
+        allowed = partner or not half
+        require(allowed, "C2", f"no cast from {source.dtype} to {target.dtype}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy ``astype``, except where x86 decides."""
+        x, target = call.array(0), call.output.dtype
+        if target == "bool":
+            return (np.asarray(x != 0),)
+        with np.errstate(all="ignore"):
+            if np.issubdtype(x.dtype, np.floating) and target in INTEGER_RANGE:
+                x = _to_integer(x, through(target))
+            return (x.astype(DTYPES[target][1]),)
+
+
+def through(target: str) -> str:
+    """The type by which floats become integers of the type ``target``."""
+    return "int64" if target in ("int64", "uint32") else "int32"
+
+
+def _to_integer(x: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """float -> int32 or int64 as x86 does it."""
+    lowest, highest = INTEGER_RANGE[dtype]
+    whole = np.trunc(x.astype(np.float64))
+    valid = (whole >= float(lowest)) & (whole < float(highest + 1))
+    return np.where(valid, np.where(valid, whole, 0).astype(np.int64), lowest)
