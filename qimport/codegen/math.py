@@ -1,0 +1,122 @@
+"""Code of ``prim.math``: the steps of :mod:`qimport.prim.functions` as instructions on lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qimport.codegen.function import F32, F64, I32, I64, KernelFunction
+from qimport.codegen.vector import constant, element_of, like, mangled, retyped
+from qimport.prim.functions import IN_FLOAT32, IN_FLOAT64
+
+
+def emit_function(fn: KernelFunction, kind: str, value: Any) -> Any:
+    """Function ``kind`` of float32 lanes."""
+    if kind in IN_FLOAT32:
+        return IN_FLOAT32[kind](CodeSteps(fn, 23), Lanes(fn, value)).value
+    wide = Lanes(fn, fn.b.fpext(value, retyped(value, F64)))
+    return fn.b.fptrunc(IN_FLOAT64[kind](CodeSteps(fn, 52), wide).value, value.type)
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """A value under Python's operators: IEEE floats, unsigned integers, ordered comparisons."""
+
+    fn: KernelFunction
+    value: Any
+
+    @property
+    def floating(self) -> bool:
+        """Whether these are floats."""
+        return element_of(self.value.type) in (F32, F64)
+
+    def of(self, other: Lanes | float) -> Any:
+        """Another operand; a number stands for itself in every lane."""
+        return other.value if isinstance(other, Lanes) else like(self.value, other)
+
+    def _apply(self, floats: str, integers: str, other: Lanes | float, swapped: bool = False) -> Lanes:
+        operands = [self.value, self.of(other)]
+        method: Callable[..., Any] = getattr(self.fn.b, floats if self.floating else integers)
+        return Lanes(self.fn, method(*(operands[::-1] if swapped else operands)))
+
+    def __add__(self, other: Lanes | float) -> Lanes:
+        return self._apply("fadd", "add", other)
+
+    def __radd__(self, other: float) -> Lanes:
+        return self._apply("fadd", "add", other, swapped=True)
+
+    def __sub__(self, other: Lanes | float) -> Lanes:
+        return self._apply("fsub", "sub", other)
+
+    def __rsub__(self, other: float) -> Lanes:
+        return self._apply("fsub", "sub", other, swapped=True)
+
+    def __mul__(self, other: Lanes | float) -> Lanes:
+        return self._apply("fmul", "mul", other)
+
+    def __rmul__(self, other: float) -> Lanes:
+        return self._apply("fmul", "mul", other, swapped=True)
+
+    def __truediv__(self, other: Lanes | float) -> Lanes:
+        return self._apply("fdiv", "udiv", other)
+
+    def __rtruediv__(self, other: float) -> Lanes:
+        return self._apply("fdiv", "udiv", other, swapped=True)
+
+    def __and__(self, other: Lanes | int) -> Lanes:
+        return self._apply("and_", "and_", other)
+
+    def __or__(self, other: Lanes | int) -> Lanes:
+        return self._apply("or_", "or_", other)
+
+    def __xor__(self, other: Lanes | int) -> Lanes:
+        return self._apply("xor", "xor", other)
+
+    def __lshift__(self, count: int) -> Lanes:
+        return self._apply("shl", "shl", count)
+
+    def __rshift__(self, count: int) -> Lanes:
+        return self._apply("lshr", "lshr", count)
+
+    def _compare(self, relation: str, other: Lanes | float) -> Lanes:
+        compare = self.fn.b.fcmp_ordered if self.floating else self.fn.b.icmp_unsigned
+        return Lanes(self.fn, compare(relation, self.value, self.of(other)))
+
+    def __lt__(self, other: Lanes | float) -> Lanes:
+        return self._compare("<", other)
+
+    def __gt__(self, other: Lanes | float) -> Lanes:
+        return self._compare(">", other)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare("==", other)  # type: ignore[arg-type]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class CodeSteps:
+    """:class:`qimport.prim.functions.Steps` as instructions."""
+
+    def __init__(self, fn: KernelFunction, mantissa: int) -> None:
+        self.fn = fn
+        self.mantissa = mantissa
+        self.float_type, self.integer_type = (F64, I64) if mantissa == 52 else (F32, I32)
+
+    def bits(self, value: Lanes) -> Lanes:
+        """A bitcast."""
+        return Lanes(self.fn, self.fn.b.bitcast(value.value, retyped(value.value, self.integer_type)))
+
+    def floats(self, bits: Lanes) -> Lanes:
+        """A bitcast."""
+        return Lanes(self.fn, self.fn.b.bitcast(bits.value, retyped(bits.value, self.float_type)))
+
+    def choose(self, condition: Lanes, yes: Lanes | float, no: Lanes | float) -> Lanes:
+        """A select."""
+        model = Lanes(self.fn, constant(retyped(condition.value, self.float_type), 0.0))
+        return Lanes(self.fn, self.fn.b.select(condition.value, model.of(yes), model.of(no)))
+
+    def sqrt(self, value: Lanes) -> Lanes:
+        """One instruction on every target."""
+        type_ = value.value.type
+        return Lanes(self.fn, self.fn.intrinsic(f"llvm.sqrt.{mangled(type_)}", type_, [value.value]))
