@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qimport import prim
+from qimport.codegen.activation16 import emit_activation16
 from qimport.codegen import arithmetic
 from qimport.codegen.conversion import convert
 from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
@@ -100,6 +101,10 @@ def _select(at: Emission, node: Node, op: prim.Select) -> Any:
     return arithmetic.select(at.fn, *(at.operand(node, position) for position in range(3)))
 
 
+def _activation16(at: Emission, node: Node, op: prim.Activation16) -> Any:
+    return emit_activation16(at.fn, op.kind, op.integer_bits, at.operand(node, 0))
+
+
 def _cast(at: Emission, node: Node, op: prim.Cast) -> Any:
     return convert(at.fn, at.operand(node, 0), _dtype(node, 0), node.outputs[0].type.dtype)
 
@@ -157,6 +162,7 @@ def _to_int(at: Emission, node: Node, op: prim.ToInt) -> Any:
 
 
 EMITTERS: dict[type[Operation], Emitter] = {
+    prim.Activation16: _activation16,
     prim.Binary: _binary,
     prim.Cast: _cast,
     prim.Clamp: _clamp,

@@ -14,6 +14,7 @@ from qimport import prim
 from qimport.ir.graph import Graph, Node, Value
 
 ELEMENTWISE = (
+    prim.Activation16,
     prim.Binary,
     prim.Cast,
     prim.Clamp,

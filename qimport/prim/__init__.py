@@ -1,5 +1,6 @@
 """The prim dialect: integer primitives without scales, only multipliers, shifts, tables and bounds."""
 
+from qimport.prim.activation16 import Activation16
 from qimport.prim.arithmetic import Binary, Cast, Compare, Select
 from qimport.prim.data import Concat, Pad, Reshape, Slice, Transpose
 from qimport.prim.elementwise import (
@@ -15,6 +16,7 @@ from qimport.prim.rescale import Rescale
 from qimport.prim.softmax import Softmax
 
 __all__ = [
+    "Activation16",
     "Binary",
     "Cast",
     "Clamp",
