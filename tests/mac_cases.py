@@ -26,6 +26,7 @@ CHOICES: dict[str, Sequence[Any]] = {
     "zeros": ("middle", "random", "low", "high"),
     "content": ("random", "random", "random", "lowest", "highest", "opposite", "alternating"),
     "bias": ("small", "small", "wrapping"),
+    "accumulator": ("int32",),
     "batch": (1, 1, 2),
     "height": (1, 2, 3, 5),
     "width": EXTENTS,
@@ -57,6 +58,7 @@ class MacCase:
     zeros: str
     content: str
     bias: str
+    accumulator: str
     batch: int
     height: int
     width: int
@@ -126,7 +128,7 @@ class _Build:
         x = self._operand("x", self._codes(case.x_dtype, x_shape, case.content))
         w = self._value("w", self._codes(case.w_dtype, w_shape, opposite))
         bias = self._value("bias", self._bias(w_shape[0]))
-        sums = self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type))
+        sums = self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type, bias.type.dtype))
         result = sums if case.rounding is None else self._epilogue(sums, case.rounding)
         in_place = case.rounding is not None and case.epilogue == "residual in place"
         gap = None if in_place or case.row_gap is None else result.type.shape[-1] + case.row_gap
@@ -143,7 +145,7 @@ class _Build:
 
     def _zero(self, dtype: str) -> int:
         low, high = INTEGER_RANGE[dtype]
-        choices = {"middle": low + 128, "low": low, "high": high}
+        choices = {"middle": (low + high + 1) // 2, "low": low, "high": high}
         return choices.get(self.case.zeros, int(self.rng.integers(low, high + 1)))
 
     def _codes(self, dtype: str, shape: tuple[int, ...], content: str) -> Array:
@@ -157,33 +159,38 @@ class _Build:
         return codes.astype(dtype)
 
     def _bias(self, count: int) -> Array:
+        if self.case.accumulator == "int64":
+            limit = 20000 if self.case.bias == "small" else 2**45
+            return self.rng.integers(-limit, limit, count)
         if self.case.bias == "small":
             return self.rng.integers(-20000, 20000, count).astype(np.int32)
         return np.resize(np.array([2**31 - 1, -(2**31)], np.int64), count).astype(np.int32)
 
     def _rescale(self, sums: Value, rounding: Rounding) -> Value:
         channels = sums.type.shape[-1] if self.case.per_channel else 1
+        scaled = TensorType("int32", sums.type.shape)
         if rounding.startswith("float"):
             scale = np.exp2(self.rng.uniform(-14, -6, channels)).astype(rounding.partition("_")[0])
-            return self.b.emit(prim.Rescale(rounding), (sums, self.b.constant(scale)), sums.type)
+            return self.b.emit(prim.Rescale(rounding), (sums, self.b.constant(scale)), scaled)
         multiplier = self.rng.integers(2**30, 2**31, channels).astype(np.int32)
         exponent = self.rng.integers(-13, -5, channels).astype(np.int32)
         factors = map(self.b.constant, (multiplier, exponent))
-        return self.b.emit(prim.Rescale(rounding), (sums, *factors), sums.type)
+        return self.b.emit(prim.Rescale(rounding), (sums, *factors), scaled)
 
     def _epilogue(self, sums: Value, rounding: Rounding) -> Value:
         case, dtype = self.case, self.case.x_dtype
         scaled, codes = self._rescale(sums, rounding), TensorType(dtype, sums.type.shape)
+        wide = TensorType("int32", sums.type.shape)
         if case.epilogue in ("residual", "residual in place"):
             other = self._operand("other", self._codes(dtype, codes.shape, "random"))
-            wide = self.b.emit(prim.Cast(), (other,), sums.type)
-            scaled = self.b.emit(prim.Binary("add"), (scaled, wide), sums.type)
+            other = self.b.emit(prim.Cast(), (other,), wide)
+            scaled = self.b.emit(prim.Binary("add"), (scaled, other), wide)
         elif case.epilogue == "channel constant":
             constant = self.b.constant(self.rng.integers(-50, 50, codes.shape[-1]).astype(np.int32))
-            scaled = self.b.emit(prim.Binary("sub"), (scaled, constant), sums.type)
+            scaled = self.b.emit(prim.Binary("sub"), (scaled, constant), wide)
         low, high = INTEGER_RANGE[dtype]
         clamped = self.b.emit(prim.Clamp(int(self.rng.integers(low, high)), low, high - 9), (scaled,), codes)
-        if case.epilogue != "lut":
+        if case.epilogue != "lut" or dtype == "int16":
             return clamped
         table = self.b.constant(self.rng.integers(low, high + 1, 256).astype(dtype))
         return self.b.emit(prim.Lut(), (clamped, table), codes)

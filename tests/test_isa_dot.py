@@ -14,14 +14,14 @@ from llvmlite import ir
 from qimport.codegen import backend
 from qimport.codegen.function import I32, KernelFunction
 from qimport.codegen.host import why_not_runnable
-from qimport.codegen.isa.dot import DOT_PRODUCTS, GROUP, DotProduct
+from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
 from qimport.codegen.target import Target, target_descriptions, target_named
 from qimport.codegen.vector import vector_type
 from qimport.ir.graph import Array
-from qimport.ir.types import DTYPES
+from qimport.ir.types import DTYPES, INTEGER_RANGE
 
-X86 = [dot for dot in DOT_PRODUCTS if dot.architecture == "x86-64"]
-NEON = [dot for dot in DOT_PRODUCTS if dot.architecture == "arm64"]
+X86 = [dot for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS) if dot.architecture == "x86-64"]
+NEON = [dot for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS) if dot.architecture == "arm64"]
 STEPS = 200
 
 
@@ -37,27 +37,26 @@ def one_step(dot: DotProduct, target: Target) -> str:
     fn = KernelFunction(module, "step", 2, target)
     acc = fn.load(fn.operands[0], vector_type(I32, dot.lanes))
     element = ir.IntType(8 * np.dtype(DTYPES[dot.weight_dtype][1]).itemsize)
-    w = fn.load(fn.tables, vector_type(element, GROUP * dot.lanes))
+    w = fn.load(fn.tables, vector_type(element, dot.group * dot.lanes))
     fn.store(dot.product(fn, acc, fn.load(fn.operands[1], I32), w), fn.result)
     fn.finish()
     return str(module)
 
 
 def packed(dot: DotProduct, w: Array) -> Array:
-    """Weights [lanes, 4] in the order the step wants: see ``mac_tile.pack``."""
-    if dot.name == "neon":
-        return w.T
-    return w.reshape(-1, 2, 2).transpose(1, 0, 2) if dot.weight_dtype == "int16" else w
+    """Weights [lanes, group] in the order the step wants: see ``mac_tile.pack``."""
+    return w.reshape(dot.lanes, -1, dot.adjacent).transpose(1, 0, 2)
 
 
 def operands(dot: DotProduct, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Accumulators, activations and weights, many of them extreme; words hold differences of bytes."""
-    low, high = (0, 255) if dot.unsigned else (-128, 127)
-    x = rng.choice([low, high, *rng.integers(low, high + 1, 2)], GROUP)
+    dtype = "int16" if dot.group == 2 else "uint8" if dot.unsigned else "int8"
+    low, high = INTEGER_RANGE[dtype]
+    x = rng.choice([low, high, *rng.integers(low, high + 1, 2)], dot.group)
     ends = (-128, 127) if dot.weight_dtype == "int8" else (-255, 255)
-    w = rng.choice([*ends, *rng.integers(ends[0], ends[1] + 1, 2)], (dot.lanes, GROUP))
+    w = rng.choice([*ends, *rng.integers(ends[0], ends[1] + 1, 2)], (dot.lanes, dot.group))
     acc = rng.choice([-(2**31), 2**31 - 1, 0, *rng.integers(-(2**31), 2**31, 3)], dot.lanes)
-    return acc.astype(np.int32), x.astype(np.uint8 if dot.unsigned else np.int8), w.astype(dot.weight_dtype)
+    return acc.astype(np.int32), x.astype(dtype), w.astype(dot.weight_dtype)
 
 
 def blobs(dot: DotProduct, acc: Array, x: Array, w: Array) -> tuple[bytes, ...]:
@@ -100,5 +99,5 @@ def test_neon_steps(dot: DotProduct, tmp_path: Path) -> None:
 def test_sums_wrap() -> None:
     """The meaning itself, at the end of int32."""
     acc = np.full(4, 2**31 - 1, np.int32)
-    found = DOT_PRODUCTS[0].meaning(acc, np.ones(GROUP, np.uint8), np.ones((4, GROUP), np.int8))
+    found = DOT_PRODUCTS[0].meaning(acc, np.ones(4, np.uint8), np.ones((4, 4), np.int8))
     assert found.tolist() == [-(2**31) + 3] * 4

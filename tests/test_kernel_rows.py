@@ -48,6 +48,25 @@ SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
     "mac_depthwise": {"kind": ("depthwise",)},
     "mac_direct": {"runtime": (("w", "bias"), ("w",), ("bias",), ())},
 }
+
+LONG_SUMS: dict[str, Sequence[Any]] = {
+    "x_dtype": ("int16",),
+    "accumulator": ("int64",),
+    "rounding": ("single_up", "float64_away", "single_up", None),
+}
+"""Choices for activations of 16 bits whose sums have 64."""
+
+WORDS: tuple[dict[str, Sequence[Any]], ...] = (LONG_SUMS, {"x_dtype": ("int16",)})
+WORD_WEIGHTS = {**LONG_SUMS, "w_dtype": ("int16",)}
+
+
+def kinds(row: Row) -> Sequence[dict[str, Sequence[Any]]]:
+    """Choices of element types for the operands that a row takes."""
+    if row.name.endswith("_words"):
+        return WORDS
+    if row.name == "mac_depthwise":
+        return ({}, *WORDS)
+    return ({}, *WORDS, WORD_WEIGHTS) if row.name == "mac_direct" else ({},)
 """Choices that leave more cases to which a row applies."""
 
 LONG_CHOICES: dict[str, Sequence[Any]] = {
@@ -67,16 +86,21 @@ def row_named(name: str) -> Row:
 
 def is_best(row: Row, target: Target) -> bool:
     """Whether ``target`` would use this row for some kernels, rather than rows of older instructions."""
+    words = row.name.endswith("_words")
     tiles = [other for other in MAC_ROWS if other.name.startswith("mac_tile") and other.available(target)]
-    return not row.name.startswith("mac_tile") or row is tiles[0]
+    alike = [other for other in tiles if other.name.endswith("_words") == words]
+    return not row.name.startswith("mac_tile") or row is alike[0]
 
 
 def cases(row: Row, target: Target) -> list[MacCase]:
     """Many cases for the rows a target prefers, a few for the others."""
-    special = SPECIAL.get(row.name, {})
-    if LONG:
-        return sample(300 if is_best(row, target) else 60, 7, **{**LONG_CHOICES, **special})
-    return sample(20 if is_best(row, target) else 5, len(target.features), **special)
+    special, best, found = SPECIAL.get(row.name, {}), is_best(row, target), []
+    for number, kind in enumerate(kinds(row)):
+        if LONG:
+            found += sample(300 if best else 60, 7 + number, **{**LONG_CHOICES, **special, **kind})
+        else:
+            found += sample(20 if best else 5, len(target.features) + 50 * number, **{**special, **kind})
+    return found
 
 
 def saturating_cases(row: Row) -> list[MacCase]:
@@ -94,7 +118,11 @@ def saturating_cases(row: Row) -> list[MacCase]:
         "rounding": (None,),
         "row_gap": (None,),
     }
-    return sample(12, 3, **{**plain, **SPECIAL.get(row.name, {}), "inputs": (64,)})
+    fixed = {**plain, **SPECIAL.get(row.name, {}), "inputs": (64,)}
+    found = []
+    for kind in kinds(row):
+        found += sample(12, 3, **{**fixed, **kind, **({"inputs": (64, 300, 70)} if kind else {})})
+    return found
 
 
 def module_of(row: Row, target: Target, found: Sequence[MacCase]) -> tuple[KernelModule, list[list[Array]]]:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from qimport import prim
+from qimport import fixedpoint, prim
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Array, Graph, Node
@@ -124,6 +124,9 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
     """
     op = node.op
     assert isinstance(op, prim.Rescale)
+    if op.rounding == "single_up":
+        yield from _single(node)
+        return
     if not op.fixed_point:
         yield "scale", _content(node, 1)
         return
@@ -144,6 +147,16 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
     yield "shift.odd", odd - 32 if of.facts.right else odd
     if of.facts.negative == "some":
         yield from _planes("negative", np.where(of.negative, 1 << 31, 0))
+
+
+def _single(node: Node) -> Iterator[tuple[str, Array]]:
+    """The 16-bit multiplier, half of the last place and the right shift, for lanes of 64 bits."""
+    multiplier, exponent = (_content(node, position).astype(np.int64) for position in (1, 2))
+    if np.any(exponent >= 15):
+        raise CompilerBug(f"{node.op.NAME} single_up with an exponent above 14")
+    yield "multiplier", fixedpoint.reduced_multiplier(multiplier)
+    yield "addend", np.int64(1) << (14 - exponent)
+    yield "shift", 15 - exponent
 
 
 def _split(table: Ints) -> tuple[Ints, Ints]:

@@ -45,6 +45,8 @@ class Rescaler:
     def emit(self, x: Any) -> Any:
         """The rescaled ``x``; when a clamp is folded in, its result before the element type narrows."""
         assert isinstance(self.node.op, prim.Rescale)
+        if self.node.op.rounding == "single_up":
+            return self._single(x)
         if not self.node.op.fixed_point:
             return self._float(x, self.node.op.rounding)
         facts = self.layout.facts[self.node]
@@ -85,6 +87,11 @@ class Rescaler:
         else:  # two channels of 4 bytes take as much room as one entry
             place = self.fn.at(base, self.b.mul(self.channel, index(4)))
         return self.fn.load(place, type_, 8)
+
+    def _single(self, x: Any) -> Any:
+        """64-bit lanes: multiply, add half, shift; the result wraps into 32 bits."""
+        product = self.b.add(self.b.mul(x, self._table("multiplier")), self._table("addend"))
+        return self.b.trunc(self.b.ashr(product, self._table("shift")), vector_type(I32, self.lanes))
 
     def _wide(self, x: Any, facts: FixedPointFacts) -> Any:
         """The identity of :mod:`qimport.codegen.factors` on both halves of 64-bit lanes."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qimport import prim
-from qimport.codegen.isa.dot import DOT_PRODUCTS, DotProduct
+from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
 from qimport.codegen.kernels import SKELETONS, mac, mac_amx, mac_depthwise, mac_direct, mac_tile
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -61,12 +61,13 @@ def _anywhere(target: Target) -> bool:
 
 
 def _tile_row(dot: DotProduct) -> Row:
+    fits = mac.multiplies_bytes if dot.group == 4 else mac.multiplies_words_by_bytes
     return Row(
         f"mac_tile_{dot.name}",
         lambda module, name, kernel, target, layout: mac_tile.emit(module, name, kernel, target, layout, dot),
         dot.available,
-        mac.constant_weights,
-        lambda kernel: mac_tile.tiling(kernel, dot).table_bytes,
+        lambda kernel: mac.constant_weights(kernel) and fits(kernel),
+        lambda kernel: mac_tile.table_bytes(kernel, dot),
         lambda kernel: mac_tile.pack(kernel, dot),
     )
 
@@ -84,11 +85,11 @@ MAC_ROWS: tuple[Row, ...] = (
         "mac_depthwise",
         mac_depthwise.emit,
         _anywhere,
-        lambda kernel: mac.is_depthwise(kernel) and mac.constant_weights(kernel),
+        mac_depthwise.applies,
         mac_depthwise.table_bytes,
         mac_depthwise.pack,
     ),
-    *(_tile_row(dot) for dot in DOT_PRODUCTS),
+    *(_tile_row(dot) for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS)),
     Row("mac_direct", mac_direct.emit, _anywhere, _always, mac_direct.table_bytes, mac_direct.pack),
 )
 """Rows for ``prim.mac``, best first. Depthwise layers never reach the tile rows on any target."""

@@ -16,9 +16,10 @@ from qimport.prim.checks import require_padding, require_steps
 @operation
 @dataclass(frozen=True)
 class Mac(Operation):
-    """acc[n,y,x,o] = wrap32(bias[o] + sum (input - input_zero) * (weight - weight_zero)).
+    """acc[n,y,x,o] = bias[o] + sum (input - input_zero) * (weight - weight_zero), modulo 2^32 or 2^64.
 
-    Operands: input NHWC 8-bit; weight OHWI 8-bit with I = C / groups; bias int32[O]. Result: int32 NHWC.
+    Operands: input NHWC, 8-bit or int16; weight OHWI, 8-bit or int16, with I = C / groups; bias int32[O], or
+    int64[O] beside an int16 input. Result: NHWC with the bias's element type.
     Output channel o reads input channels [g*I, (g+1)*I) with g = o // (O / groups); groups == C is a
     depthwise convolution with output channel c * multiplier + m. A dense layer is [rows, 1, 1, K] with a 1x1
     window.
@@ -26,7 +27,7 @@ class Mac(Operation):
 
     C1 ranks are 4, 4, 1. C2 groups divides C and O, and I = C / groups. C3 the bias has O elements.
     C4 stride and dilation are positive, padding is not negative, and the result shape follows from them and
-    the window. C5 element types as above.
+    the window. C5 element types as above; int16 weights have an int16 input.
     """
 
     NAME = "prim.mac"
@@ -38,15 +39,15 @@ class Mac(Operation):
     input_zero: int = 0
     weight_zero: int = 0
 
-    def result_type(self, x: TensorType, w: TensorType) -> TensorType:
-        """The accumulator type for these operand types."""
+    def result_type(self, x: TensorType, w: TensorType, accumulator: str = "int32") -> TensorType:
+        """The result for these operands; ``accumulator`` is the element type of the bias."""
         size = [
             (x.shape[1 + a] + sum(self.padding[a]) - (w.shape[1 + a] - 1) * self.dilation[a] - 1)
             // self.stride[a]
             + 1
             for a in (0, 1)
         ]
-        return TensorType("int32", (x.shape[0], size[0], size[1], w.shape[0]))
+        return TensorType(accumulator, (x.shape[0], size[0], size[1], w.shape[0]))
 
     def verify(self, call: Call) -> None:
         """Check C1-C5."""
@@ -55,12 +56,15 @@ class Mac(Operation):
         channels, outputs = x.shape[3], w.shape[0]
         divides = self.groups > 0 and channels % self.groups == 0 and outputs % self.groups == 0
         require(divides and w.shape[3] * self.groups == channels, "C2", f"{self.groups} groups do not fit")
-        require(bias.shape == (outputs,) and bias.dtype == "int32", "C3", "bias must be int32[O]")
+        require(bias.shape == (outputs,), "C3", f"the bias must have {outputs} elements")
         require_steps("C4", "stride", self.stride)
         require_steps("C4", "dilation", self.dilation)
         require_padding("C4", self.padding)
-        require(call.output == self.result_type(x, w), "C4", f"result must be {self.result_type(x, w)}")
-        require({x.dtype, w.dtype} <= {"int8", "uint8"}, "C5", "input and weight must be 8-bit")
+        wanted = self.result_type(x, w, bias.dtype)
+        require(call.output == wanted, "C4", f"result must be {wanted}")
+        weights, biases = _BESIDE.get(x.dtype, ((), ()))
+        require(w.dtype in weights, "C5", f"no products of {x.dtype} and {w.dtype}")
+        require(bias.dtype in biases, "C5", f"no {bias.dtype} bias beside {x.dtype}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula; products in float64 where every sum is exact, otherwise in int64."""
@@ -87,4 +91,13 @@ class Mac(Operation):
                 for g in range(self.groups)
             ]  # every partial sum stays far below 2^53, so float64 is exact
             acc = np.concatenate(parts, axis=-1)
-        return (wrap32(acc.astype(np.int64) + call.array(2)).astype(np.int32),)
+        total = acc.astype(np.int64) + call.array(2)
+        return (total if call.output.dtype == "int64" else wrap32(total).astype(np.int32),)
+
+
+_BYTES = ("int8", "uint8")
+_BESIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    **dict.fromkeys(_BYTES, (_BYTES, ("int32",))),
+    "int16": ((*_BYTES, "int16"), ("int32", "int64")),
+}
+"""Element types of weights and of bias beside those of the input."""

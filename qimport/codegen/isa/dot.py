@@ -1,8 +1,8 @@
 """Dot-product steps: 32-bit lanes that accumulate short products of activations and weights.
 
 Every step adds, in each int32 lane, ``group`` products of one pixel's activations (the same four bytes
-for all lanes) with that lane's own weights, wrapping. ``meaning`` is the step in NumPy; no step
-saturates.
+for all lanes: four codes of 8 bits or two of 16) with that lane's own weights, wrapping. ``meaning`` is the
+step in NumPy; no step saturates.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Product = Callable[[KernelFunction, Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class DotProduct:
-    """One way to accumulate four products per lane.
+    """One way to accumulate the products of four bytes of activations per lane.
 
     ``requires``: target features (all of them). ``lanes``: int32 lanes of a register. ``registers``: how many
     accumulators fit beside the operands. ``weight_dtype``: int8 weights need the activations' sum when
     they have a zero point, int16 ones have it subtracted. ``adjacent``: how many products of a lane
-    lie side by side in its weights, [4 / adjacent][lane][adjacent]. ``unsigned``: whether activations are
+    lie side by side in its weights, [group / adjacent][lane][adjacent]. ``unsigned``: whether activations are
     taken as 0..255 or -128..127. ``product(fn, acc, x, w)`` emits the step: acc and w for ``lanes`` lanes,
-    x one i32 of four bytes.
+    x one i32 of four bytes. ``group``: activations in these, 4 of 8 bits or 2 of 16 bits.
     """
 
     name: str
@@ -43,18 +43,19 @@ class DotProduct:
     adjacent: int
     unsigned: bool
     product: Product
+    group: int = 4
 
     def available(self, target: Target) -> bool:
         """Whether the target has the instruction."""
         return target.architecture.name == self.architecture and target.has(*self.requires)
 
     def meaning(self, acc: Array, x: Array, w: Array) -> Array:
-        """acc int32[lanes] + x[4] . w[lanes, 4], modulo 2^32."""
+        """acc int32[lanes] + x[group] . w[lanes, group], modulo 2^32."""
         return wrap32(acc.astype(np.int64) + w.astype(np.int64) @ x.astype(np.int64)).astype(np.int32)
 
 
-GROUP = 4
-"""Products per lane and step."""
+WORD_BYTES = 4
+"""Bytes of activations per step."""
 
 
 def _dot_bytes(name: str, lanes: int, activations_first: bool) -> Product:
@@ -92,8 +93,35 @@ def _widening_multiply(lanes: int) -> Product:
 
     def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
         four = fn.b.sext(fn.b.bitcast(x, vector_type(I8, 4)), vector_type(I16, 4))
-        for k in range(GROUP):
+        for k in range(WORD_BYTES):
             activation = fn.b.sext(shuffle(fn, four, four, [k] * lanes), acc.type)
+            part = fn.b.sext(shuffle(fn, w, w, range(k * lanes, (k + 1) * lanes)), acc.type)
+            acc = fn.b.add(acc, fn.b.mul(activation, part))
+        return acc
+
+    return product
+
+
+def _pairs_of_words(name: str, lanes: int, adds: bool = False) -> Product:
+    """Two words times two words per lane; ``adds``: the instruction takes the accumulator as well."""
+
+    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
+        words = vector_type(I16, 2 * lanes)
+        x, w = fn.b.bitcast(splat(fn, x, lanes), words), fn.b.bitcast(w, words)
+        if adds:
+            return fn.intrinsic(name, acc.type, [acc, x, w])
+        return fn.b.add(acc, fn.intrinsic(name, acc.type, [x, w]))
+
+    return product
+
+
+def _widening_multiply_words(lanes: int) -> Product:
+    """The same as plain integer arithmetic: SMLAL on NEON."""
+
+    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
+        two = fn.b.bitcast(x, vector_type(I16, 2))
+        for k in range(2):
+            activation = fn.b.sext(shuffle(fn, two, two, [k] * lanes), acc.type)
             part = fn.b.sext(shuffle(fn, w, w, range(k * lanes, (k + 1) * lanes)), acc.type)
             acc = fn.b.add(acc, fn.b.mul(activation, part))
         return acc
@@ -117,3 +145,18 @@ DOT_PRODUCTS: tuple[DotProduct, ...] = (
     DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4)),
 )  # fmt: skip
 """Best first; the first that the target has is used."""
+
+WORD_PRODUCTS: tuple[DotProduct, ...] = (
+    DotProduct("avx512vnni_words", "x86-64", ("avx512vnni",), 16, 30, "int16", 2, False,
+               _pairs_of_words("llvm.x86.avx512.vpdpwssd.512", 16, adds=True), 2),
+    DotProduct("avxvnni_words", "x86-64", ("avxvnni",), 8, 14, "int16", 2, False,
+               _pairs_of_words("llvm.x86.avx512.vpdpwssd.256", 8, adds=True), 2),
+    DotProduct("avx512_words", "x86-64", ("avx512",), 16, 23, "int16", 2, False,
+               _pairs_of_words("llvm.x86.avx512.pmaddw.d.512", 16), 2),
+    DotProduct("avx2_words", "x86-64", ("avx2",), 8, 11, "int16", 2, False,
+               _pairs_of_words("llvm.x86.avx2.pmadd.wd", 8), 2),
+    DotProduct("sse2_words", "x86-64", (), 4, 11, "int16", 2, False,
+               _pairs_of_words("llvm.x86.sse2.pmadd.wd", 4), 2),
+    DotProduct("neon_words", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply_words(4), 2),
+)  # fmt: skip
+"""The same for activations of 16 bits. A product with a weight of 9 bits takes 24, so pairs cannot saturate."""

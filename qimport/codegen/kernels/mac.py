@@ -10,7 +10,7 @@ import numpy as np
 
 from qimport import prim
 from qimport.codegen.elementwise import emit_nodes
-from qimport.codegen.function import I32, PTR, Index, KernelFunction
+from qimport.codegen.function import ELEMENTS, PTR, Index, KernelFunction
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
@@ -23,11 +23,11 @@ from qimport.lower.kernel import Kernel
 
 @dataclass(frozen=True)
 class Geometry:
-    """A multiply-accumulate as rows of output pixels that each read ``runs`` of contiguous input bytes.
+    """A multiply-accumulate as rows of output pixels that each read ``runs`` of contiguous input elements.
 
     ``rows`` x ``width`` output pixels of ``outputs`` channels; a pixel reads ``run_rows`` x
-    ``run_columns`` runs of ``run_bytes``, spaced ``run_row_step`` and ``run_column_step`` bytes.
-    Neighbouring pixels are ``pixel_step`` input bytes apart, rows of pixels ``row_step``, images
+    ``run_columns`` runs of ``run_length``, spaced ``run_row_step`` and ``run_column_step`` elements.
+    Neighbouring pixels are ``pixel_step`` input elements apart, rows of pixels ``row_step``, images
     ``image_step``. A pointwise layer is one long row.
     """
 
@@ -39,7 +39,7 @@ class Geometry:
     pixel_step: int
     run_rows: int
     run_columns: int
-    run_bytes: int
+    run_length: int
     run_row_step: int
     run_column_step: int
     outputs: int
@@ -83,6 +83,28 @@ def constant_weights(kernel: Kernel) -> bool:
     return w.is_constant and bias.is_constant
 
 
+def element_bytes(kernel: Kernel) -> int:
+    """Bytes of an input element."""
+    return root_of(kernel)[1].type.itemsize
+
+
+def sum_type(kernel: Kernel) -> str:
+    """Element type of the sums: int32 or int64."""
+    return kernel.root.outputs[0].type.dtype
+
+
+def multiplies_bytes(kernel: Kernel) -> bool:
+    """Whether input and weights are 8-bit."""
+    _, x, w, _ = root_of(kernel)
+    return x.type.itemsize == w.type.itemsize == 1
+
+
+def multiplies_words_by_bytes(kernel: Kernel) -> bool:
+    """Whether the input has 16 bits and the weights have 8."""
+    _, x, w, _ = root_of(kernel)
+    return x.type.itemsize == 2 and w.type.itemsize == 1
+
+
 def is_depthwise(kernel: Kernel) -> bool:
     """Whether every output channel reads one input channel of several."""
     op, _, w, _ = root_of(kernel)
@@ -91,9 +113,9 @@ def is_depthwise(kernel: Kernel) -> bool:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Weights as a matrix int64[outputs, runs, run_bytes] in the domain of an instruction, and what they owe.
+    """Weights as a matrix int64[outputs, runs, run_length] in the domain of an instruction, and what they owe.
 
-    ``bias`` int32[outputs] includes every correction but ``- zero * sum of activations``.
+    ``bias`` [outputs] includes every correction but ``- zero * sum of activations``.
     ``flip`` is the byte that turns stored activations into the instruction's domain by exclusive or.
     """
 
@@ -118,13 +140,15 @@ def matrix(kernel: Kernel, unsigned: bool, subtract_zero: bool) -> Matrix:
         weights, zero = weights - zero, 0
     elif w.type.dtype == "uint8":
         weights, zero = weights - 128, zero - 128
-    signed = x.type.dtype == "int8"
-    shift = (128 if signed else 0) if unsigned else (0 if signed else -128)
+    shift = 0
+    if x.type.itemsize == 1 and (x.type.dtype == "int8") == unsigned:
+        shift = 128 if unsigned else -128
     input_zero = op.input_zero + shift
-    weights = weights.reshape(geo.outputs, geo.runs, geo.run_bytes)
-    count = geo.runs * geo.run_bytes
+    weights = weights.reshape(geo.outputs, geo.runs, geo.run_length)
+    count = geo.runs * geo.run_length
     owed = bias.data.astype(np.int64) - input_zero * weights.sum((1, 2)) + count * input_zero * zero
-    return Matrix(weights, wrap32(owed).astype(np.int32), zero, 0x80 if shift else 0)
+    sums = owed if bias.type.dtype == "int64" else wrap32(owed).astype(np.int32)
+    return Matrix(weights, sums, zero, 0x80 if shift else 0)
 
 
 def needs_activation_sums(kernel: Kernel) -> bool:
@@ -156,22 +180,23 @@ def align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def tile_memory(fn: KernelFunction, elements: int) -> Any:
-    """Stack memory for the int32 results of one tile."""
-    memory = fn.b.alloca(I32, elements)
+def tile_memory(fn: KernelFunction, elements: int, dtype: str = "int32") -> Any:
+    """Stack memory for the sums of one tile."""
+    memory = fn.b.alloca(ELEMENTS[dtype], elements)
     memory.align = ALIGNMENT
     memory.type = PTR  # llvmlite still types the result of an allocation
     return memory
 
 
 class Finisher:
-    """Applies a kernel's elementwise nodes to a tile of int32 sums and stores the result."""
+    """Applies a kernel's elementwise nodes to a tile of sums and stores the result."""
 
     def __init__(self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout) -> None:
         self.fn = fn
         self.kernel = kernel
         self.layout = layout
         self.lanes = target.vector_bytes // 4
+        self.dtype = sum_type(kernel)
         self.sources = [
             replace(source, strides=self._flat_strides(source.value.type.shape, source.strides[-1:]))
             for source in access.sources(fn, kernel, layout, kernel.epilogue)
@@ -194,7 +219,8 @@ class Finisher:
         def block(start: Index, lanes: int) -> None:
             def row(number: Index) -> None:
                 place = self.fn.add(self.fn.mul(number, tile_stride), start)
-                sums = self.fn.load(self.fn.element(tile, place, "int32"), vector_type(I32, lanes), 4)
+                type_ = vector_type(ELEMENTS[self.dtype], lanes)
+                sums = self.fn.load(self.fn.element(tile, place, self.dtype), type_, 4)
                 self.store(sums, self.fn.add(pixel, number), self.fn.add(channel, start), lanes)
 
             self.fn.loop(0, pixels, 1, row)

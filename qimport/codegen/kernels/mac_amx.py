@@ -43,7 +43,7 @@ class Tiling:
     @property
     def blocks(self) -> int:
         """Tiles along one pixel's activations."""
-        return self.geometry.runs * self.geometry.run_bytes // self.block
+        return self.geometry.runs * self.geometry.run_length // self.block
 
     @property
     def tile_bytes(self) -> int:
@@ -78,7 +78,9 @@ class Tiling:
 
 def applies(kernel: Kernel) -> bool:
     """Runs that cut into tiles, weights without zero point, no pixel computed twice in place."""
-    if mac.is_depthwise(kernel) or not mac.constant_weights(kernel) or mac.needs_activation_sums(kernel):
+    if mac.is_depthwise(kernel) or not mac.constant_weights(kernel) or not mac.multiplies_bytes(kernel):
+        return False
+    if mac.needs_activation_sums(kernel):
         return False
     geo = mac.geometry(kernel)
     exact = geo.width % _segment(kernel, geo) == 0
@@ -87,7 +89,7 @@ def applies(kernel: Kernel) -> bool:
 
 def _block(geo: mac.Geometry) -> int:
     """The largest multiple of four bytes, at most 64, that divides a run; 0 if there is none."""
-    return max((size for size in range(4, ROW_BYTES + 1, 4) if geo.run_bytes % size == 0), default=0)
+    return max((size for size in range(4, ROW_BYTES + 1, 4) if geo.run_length % size == 0), default=0)
 
 
 def _segment(kernel: Kernel, geo: mac.Geometry) -> int:
@@ -203,7 +205,7 @@ class _AmxKernel:
     def _accumulate(self, activations: list[Any], weights: Any) -> None:
         """All blocks of all runs; a step loads every tile before the first product."""
         fn, geo, tiles = self.fn, self.geo, self.tiles
-        per_run = geo.run_bytes // tiles.block
+        per_run = geo.run_length // tiles.block
         next_column = tiles.blocks * tiles.tile_bytes
 
         def step(row: Index, column: Index, block: Index) -> None:

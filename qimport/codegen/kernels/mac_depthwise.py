@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from qimport import prim
-from qimport.codegen.function import I8, I16, I32, Index, KernelFunction
+from qimport.codegen.function import ELEMENTS, I16, I32, Index, KernelFunction
 from qimport.codegen.kernels import access, mac
 from qimport.codegen.tables import LANES, TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import vector_type
+from qimport.codegen.vector import constant, vector_type
 from qimport.fixedpoint import wrap32
 from qimport.ir.types import TensorType
 from qimport.lower.kernel import Kernel
+
+WIDE_TAPS = 256
+"""Windows up to this many taps have sums of 16-bit activations times 9-bit weights in 32 bits."""
 
 UNROLLED_TAPS = 49
 """Windows up to this many taps become straight code."""
@@ -27,12 +30,20 @@ def _lane_room(channels: int) -> int:
 
 def table_bytes(kernel: Kernel) -> int:
     """Bytes of weights and bias."""
-    outputs, kh, kw, _ = mac.root_of(kernel)[2].type.shape
-    return _lane_room(outputs) * (kh * kw * 2 + 4)
+    _, _, w, bias = mac.root_of(kernel)
+    outputs, kh, kw, _ = w.type.shape
+    return _lane_room(outputs) * (kh * kw * 2 + bias.type.itemsize)
+
+
+def applies(kernel: Kernel) -> bool:
+    """Weights and bias in the file, 8-bit weights, sums that 32 bits hold until the bias is added."""
+    _, _, w, _ = mac.root_of(kernel)
+    fits = mac.sum_type(kernel) == "int32" or w.type.shape[1] * w.type.shape[2] <= WIDE_TAPS
+    return mac.is_depthwise(kernel) and mac.constant_weights(kernel) and w.type.itemsize == 1 and fits
 
 
 def pack(kernel: Kernel) -> bytes:
-    """int16 weights [tap][channel], then the int32 bias with the input zero point folded in."""
+    """int16 weights [tap][channel], then the bias with the input zero point folded in."""
     op, _, w, bias = mac.root_of(kernel)
     assert w.data is not None and bias.data is not None
     outputs, kh, kw, _ = w.type.shape
@@ -40,7 +51,8 @@ def pack(kernel: Kernel) -> bytes:
     weights[:, :outputs] = w.data.astype(np.int64).reshape(outputs, -1).T - op.weight_zero
     owed = -op.input_zero * weights.sum(0)
     owed[:outputs] += bias.data
-    return weights.astype(np.int16).tobytes() + wrap32(owed).astype(np.int32).tobytes()
+    sums = owed if bias.type.dtype == "int64" else wrap32(owed).astype(np.int32)
+    return weights.astype(np.int16).tobytes() + sums.tobytes()
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
@@ -64,8 +76,9 @@ class _Depthwise:
     """One function being written."""
 
     def __init__(self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout) -> None:
-        op, x, w, _ = mac.root_of(kernel)
+        op, x, w, bias = mac.root_of(kernel)
         self.fn = fn
+        self.bias: TensorType = bias.type
         self.op: prim.Mac = op
         self.x: TensorType = x.type
         self.window = w.type.shape[1:3]
@@ -82,8 +95,10 @@ class _Depthwise:
         corner = (place[0], *(fn.mul(place[1 + a], self.op.stride[a]) for a in (0, 1)))
         strides = access.dense_strides(self.x.shape)
         first = access.offset(fn, corner, strides[:3])
-        bias = fn.at(fn.tables, fn.add(kh * kw * room * 2, fn.mul(channel, 4)))
-        start = fn.load(bias, vector_type(I32, lanes), 4)
+        wide = self.bias.dtype == "int64"
+        bias = fn.at(fn.tables, fn.add(kh * kw * room * 2, fn.mul(channel, self.bias.itemsize)))
+        owed = fn.load(bias, vector_type(ELEMENTS[self.bias.dtype], lanes), 4)
+        start = constant(vector_type(I32, lanes), 0) if wide else owed
 
         def tap(row: Index, column: Index, total: Any) -> Any:
             dilated = (fn.mul(row, self.op.dilation[0]), fn.mul(column, self.op.dilation[1]))
@@ -100,13 +115,16 @@ class _Depthwise:
             start = fn.loop(
                 0, kh, 1, lambda row, t: fn.loop(0, kw, 1, lambda c, u: [tap(row, c, u)], [t]), [start]
             )[0]
+        if wide:
+            start = fn.b.add(fn.b.sext(start, owed.type), owed)
         self.finisher.store(start, access.offset(fn, place, self.pixels), channel, lanes)
 
     def _activations(self, pixel: Index, channel: Index, lanes: int) -> Any:
         """Input channels of ``lanes`` output channels, as int32."""
         type_ = vector_type(I32, lanes)
         if self.multiplier == 1:
-            x = self.fn.load(self.fn.at(self.pointer, self.fn.add(pixel, channel)), vector_type(I8, lanes))
+            place = self.fn.element(self.pointer, self.fn.add(pixel, channel), self.x.dtype)
+            x = self.fn.load(place, vector_type(ELEMENTS[self.x.dtype], lanes))
         else:
             x = self._repeated(pixel, channel, lanes)
         return self.fn.b.zext(x, type_) if self.x.dtype == "uint8" else self.fn.b.sext(x, type_)
@@ -122,10 +140,11 @@ class _Depthwise:
                 if isinstance(output, int)
                 else fn.b.udiv(output, output.type(self.multiplier))
             )
-            loaded.append(fn.load(fn.at(self.pointer, fn.add(pixel, source)), I8))
+            place = fn.element(self.pointer, fn.add(pixel, source), self.x.dtype)
+            loaded.append(fn.load(place, ELEMENTS[self.x.dtype]))
         if lanes == 1:
             return loaded[0]
-        vector = vector_type(I8, lanes)(None)
+        vector = vector_type(ELEMENTS[self.x.dtype], lanes)(None)
         for lane, value in enumerate(loaded):
             vector = fn.b.insert_element(vector, value, I32(lane))
         return vector

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from qimport.codegen.function import I8, I32, Index, KernelFunction
+from qimport.codegen.function import ELEMENTS, Index, KernelFunction
 from qimport.codegen.kernels import access, mac
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
+from qimport.codegen.vector import like
 from qimport.ir.graph import Value
 from qimport.lower.kernel import Kernel
 
@@ -46,6 +47,7 @@ class _Direct:
     def __init__(self, fn: KernelFunction, kernel: Kernel, layout: TableLayout) -> None:
         self.op, self.x, self.w, self.bias = mac.root_of(kernel)
         self.fn = fn
+        self.total = ELEMENTS[self.bias.type.dtype]
         start = 0
         pointers = []
         for value in (self.w, self.bias):
@@ -58,7 +60,7 @@ class _Direct:
         self.input = access.pointer_to(fn, kernel, layout, self.x)
 
     def sum(self, place: list[Index]) -> Any:
-        """The int32 sum of one output element (image, row, column, output channel)."""
+        """The sum of one output element (image, row, column, output channel)."""
         fn, op = self.fn, self.op
         outputs, kh, kw, depth = self.w.type.shape
         group = place[3]
@@ -76,7 +78,7 @@ class _Direct:
             tap = (fn.mul(row, op.dilation[0]), fn.mul(column, op.dilation[1]), channel)
             x = self._load(self.input, self.x, fn.add(first, access.offset(fn, tap, strides[1:])))
             w = self._load(self.weights, self.w, access.offset(fn, (place[3], row, column, channel), steps))
-            x, w = fn.b.sub(x, I32(op.input_zero)), fn.b.sub(w, I32(op.weight_zero))
+            x, w = fn.b.sub(x, like(x, op.input_zero)), fn.b.sub(w, like(w, op.weight_zero))
             return fn.b.add(total, fn.b.mul(x, w))
 
         def taps(row: Index, column: Index, total: Any) -> Any:
@@ -85,9 +87,10 @@ class _Direct:
         def columns(row: Index, total: Any) -> Any:
             return fn.loop(0, kw, 1, lambda column, t: taps(row, column, t), [total])
 
-        bias = fn.load(fn.element(self.biases, place[3], "int32"), I32)
+        bias = fn.load(fn.element(self.biases, place[3], self.bias.type.dtype), self.total)
         return fn.loop(0, kh, 1, columns, [bias])[0]
 
     def _load(self, pointer: Any, value: Value, element: Index) -> Any:
-        byte = self.fn.load(self.fn.at(pointer, element), I8)
-        return self.fn.b.zext(byte, I32) if value.type.dtype == "uint8" else self.fn.b.sext(byte, I32)
+        dtype = value.type.dtype
+        code = self.fn.load(self.fn.element(pointer, element, dtype), ELEMENTS[dtype])
+        return self.fn.b.zext(code, self.total) if dtype == "uint8" else self.fn.b.sext(code, self.total)

@@ -2,7 +2,7 @@
 
 Weights are packed per block of output channels as [run][group of 4 bytes][vector] and then as the
 dot product wants them; activations are read in
-place, four bytes at a time.
+place, four bytes at a time. Sums of 64 bits are made of sums of 32 bits over pieces that cannot overflow.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from qimport.codegen.function import ELEMENTS, I8, I32, Index, KernelFunction
-from qimport.codegen.isa.dot import GROUP, DotProduct
+from qimport.codegen.function import ELEMENTS, I8, I32, I64, Index, KernelFunction, itemsize
+from qimport.codegen.isa.dot import WORD_BYTES, DotProduct
 from qimport.codegen.kernels import access, mac
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -25,6 +25,9 @@ from qimport.lower.kernel import Kernel
 
 MOST_PIXELS = 12
 MOST_VECTORS = 4
+
+PIECE = 256
+"""Products of 16-bit activations and 9-bit weights whose sum fits into 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,12 @@ class Tiling:
     @property
     def groups(self) -> int:
         """Groups of four bytes per run, the last one possibly incomplete."""
-        return -(-self.geometry.run_bytes // GROUP)
+        return -(-self.geometry.run_length // self.dot.group)
 
     @property
     def vector_bytes(self) -> int:
         """Weight bytes of one vector of lanes in one group."""
-        return self.dot.lanes * GROUP * int(np.dtype(DTYPES[self.dot.weight_dtype][1]).itemsize)
+        return self.dot.lanes * self.dot.group * int(np.dtype(DTYPES[self.dot.weight_dtype][1]).itemsize)
 
     @property
     def channel_vectors(self) -> int:
@@ -55,11 +58,6 @@ class Tiling:
     def weight_bytes(self) -> int:
         """Bytes of all packed weights."""
         return mac.align(self.channel_vectors * self.geometry.runs * self.groups * self.vector_bytes)
-
-    @property
-    def table_bytes(self) -> int:
-        """Bytes of weights and bias."""
-        return self.weight_bytes + mac.align(self.channel_vectors * self.dot.lanes * 4)
 
 
 def tiling(kernel: Kernel, dot: DotProduct) -> Tiling:
@@ -72,6 +70,12 @@ def tiling(kernel: Kernel, dot: DotProduct) -> Tiling:
     return Tiling(dot, geo, vectors, mac.balanced(geo.width, most))
 
 
+def table_bytes(kernel: Kernel, dot: DotProduct) -> int:
+    """Bytes of weights and bias."""
+    tiles, (_, _, _, bias) = tiling(kernel, dot), mac.root_of(kernel)
+    return tiles.weight_bytes + mac.align(tiles.channel_vectors * dot.lanes * bias.type.itemsize)
+
+
 def pack(kernel: Kernel, dot: DotProduct) -> bytes:
     """Weights in the order they are read, then the corrected bias."""
     tiles = tiling(kernel, dot)
@@ -79,14 +83,14 @@ def pack(kernel: Kernel, dot: DotProduct) -> bytes:
     matrix = mac.matrix(kernel, dot.unsigned, subtract_zero=wide)
     outputs, runs, run = matrix.weights.shape
     lanes = tiles.channel_vectors * dot.lanes
-    padded = np.zeros((lanes, runs, tiles.groups * GROUP), DTYPES[dot.weight_dtype][1])
+    padded = np.zeros((lanes, runs, tiles.groups * dot.group), DTYPES[dot.weight_dtype][1])
     padded[:outputs, :, :run] = matrix.weights
-    parts = (GROUP // dot.adjacent, dot.adjacent)
+    parts = (dot.group // dot.adjacent, dot.adjacent)
     steps = padded.reshape(tiles.channel_vectors, dot.lanes, runs * tiles.groups, *parts)
     starts = range(0, tiles.channel_vectors, tiles.vectors)
     blocks = [steps[v : v + tiles.vectors].transpose(2, 0, 3, 1, 4) for v in starts]
     weights = b"".join(block.tobytes() for block in blocks)
-    bias = np.zeros(lanes, np.int32)
+    bias = np.zeros(lanes, matrix.bias.dtype)
     bias[:outputs] = matrix.bias
     return weights.ljust(tiles.weight_bytes, b"\0") + bias.tobytes().ljust(mac.align(bias.nbytes), b"\0")
 
@@ -112,8 +116,11 @@ class _TileKernel:
         self.sums = not wide and mac.needs_activation_sums(kernel)
         op = mac.root_of(kernel)[0]
         self.weight_zero = op.weight_zero - (128 if w.type.dtype == "uint8" else 0)
-        self.flip = 0x80 if (x.type.dtype == "int8") == self.dot.unsigned else 0
-        self.tile = mac.tile_memory(fn, tiles.pixels * tiles.vectors * self.dot.lanes)
+        self.flip = 0x80 if x.type.itemsize == 1 and (x.type.dtype == "int8") == self.dot.unsigned else 0
+        self.element_bytes = x.type.itemsize
+        self.sum_dtype = mac.sum_type(kernel)
+        self.sum_bytes = itemsize(self.sum_dtype)
+        self.tile = mac.tile_memory(fn, tiles.pixels * tiles.vectors * self.dot.lanes, self.sum_dtype)
         self.finisher = mac.Finisher(fn, kernel, target, layout)
 
     def run(self) -> None:
@@ -137,7 +144,8 @@ class _TileKernel:
             first = self.fn.mul(self.fn.add(self.fn.mul(image, self.geo.rows), line), self.geo.width)
 
             def tile(column: Index, pixels: int) -> None:
-                x = self.fn.at(self.x, self.fn.add(start, self.fn.mul(column, self.geo.pixel_step)))
+                place = self.fn.add(start, self.fn.mul(column, self.geo.pixel_step))
+                x = self.fn.at(self.x, self.fn.mul(place, self.element_bytes))
                 self._multiply(x, weights, channel, pixels, vectors)
                 self.finisher.finish(
                     self.tile, vectors * self.dot.lanes, self.fn.add(first, column), pixels, channel, count
@@ -152,42 +160,112 @@ class _TileKernel:
 
     def _multiply(self, x: Any, weights: Any, channel: Index, pixels: int, vectors: int) -> None:
         """Sums of ``pixels`` x ``vectors`` lanes into the tile."""
-        type_ = vector_type(I32, self.dot.lanes)
-        bias = self.fn.at(self.fn.tables, self.fn.add(self.tiles.weight_bytes, self.fn.mul(channel, 4)))
-        start = [self.fn.load(self.fn.at(bias, v * self.dot.lanes * 4), type_, 4) for v in range(vectors)]
+        lanes = self.dot.lanes
+        type_ = vector_type(ELEMENTS[self.sum_dtype], lanes)
+        place = self.fn.add(self.tiles.weight_bytes, self.fn.mul(channel, self.sum_bytes))
+        bias = self.fn.at(self.fn.tables, place)
+        start = [self.fn.load(self.fn.at(bias, v * lanes * self.sum_bytes), type_, 4) for v in range(vectors)]
+        if self.sum_dtype == "int64":
+            self._store(start * pixels)
+            self._multiply_pieces(x, weights, pixels, vectors)
+            return
         carried = start * pixels
         if self.sums:
             carried += [constant(type_, 0)] * pixels
-        geo, step = self.geo, self.tiles.groups * vectors * self.tiles.vector_bytes
+        sums = self._window(x, weights, pixels, vectors, carried)
+        if self.sums:
+            sums = self._without_weight_zero(sums, pixels, vectors)
+        self._store(sums)
+
+    def _store(self, sums: Sequence[Any]) -> None:
+        for number, total in enumerate(sums):
+            self.fn.store(total, self.fn.at(self.tile, number * self.dot.lanes * self.sum_bytes), 4)
+
+    def _without_weight_zero(self, sums: Sequence[Any], pixels: int, vectors: int) -> list[Any]:
+        """The products' sums less the weights' zero point times the activations' sum."""
+        results = []
+        for number, total in enumerate(sums[: pixels * vectors]):
+            activations = sums[pixels * vectors + number // vectors]
+            owed = self.fn.b.mul(activations, constant(total.type, self.weight_zero))
+            results.append(self.fn.b.sub(total, owed))
+        return results
+
+    def _window(
+        self, x: Any, weights: Any, pixels: int, vectors: int, carried: Sequence[Any]
+    ) -> Sequence[Any]:
+        """All runs of a pixel, one after the other."""
 
         def run(row: Index, column: Index, carried: Sequence[Any]) -> Sequence[Any]:
-            offset = self.fn.add(self.fn.mul(row, geo.run_row_step), self.fn.mul(column, geo.run_column_step))
-            number = self.fn.add(self.fn.mul(row, geo.run_columns), column)
-            here = self.fn.at(weights, self.fn.mul(number, step))
-            return self._run(self.fn.at(x, offset), here, pixels, vectors, carried)
+            source, here = self._place_of_run(x, weights, row, column, vectors)
+            return self._piece(source, here, 0, self.geo.run_length, pixels, vectors, carried)
 
         def rows(row: Index, *carried: Any) -> Sequence[Any]:
-            return self.fn.loop(0, geo.run_columns, 1, lambda column, *c: run(row, column, c), carried)
+            return self.fn.loop(0, self.geo.run_columns, 1, lambda column, *c: run(row, column, c), carried)
 
-        sums = self.fn.loop(0, geo.run_rows, 1, rows, carried)
-        for pixel in range(pixels):
-            for vector in range(vectors):
-                total = sums[pixel * vectors + vector]
-                if self.sums:
-                    owed = self.fn.b.mul(sums[pixels * vectors + pixel], constant(type_, self.weight_zero))
-                    total = self.fn.b.sub(total, owed)
-                place = (pixel * vectors + vector) * self.dot.lanes * 4
-                self.fn.store(total, self.fn.at(self.tile, place), 4)
+        return self.fn.loop(0, self.geo.run_rows, 1, rows, carried)
 
-    def _run(self, x: Any, weights: Any, pixels: int, vectors: int, carried: Sequence[Any]) -> Sequence[Any]:
-        """One contiguous run of input bytes: whole groups in a loop, then the incomplete one."""
-        whole, rest = divmod(self.geo.run_bytes, GROUP)
+    def _place_of_run(
+        self, x: Any, weights: Any, row: Index, column: Index, vectors: int
+    ) -> tuple[Any, Any]:
+        """Where a run's activations and weights are."""
+        geo, step = self.geo, self.tiles.groups * vectors * self.tiles.vector_bytes
+        offset = self.fn.add(self.fn.mul(row, geo.run_row_step), self.fn.mul(column, geo.run_column_step))
+        number = self.fn.add(self.fn.mul(row, geo.run_columns), column)
+        return (
+            self.fn.at(x, self.fn.mul(offset, self.element_bytes)),
+            self.fn.at(weights, self.fn.mul(number, step)),
+        )
+
+    def _multiply_pieces(self, x: Any, weights: Any, pixels: int, vectors: int) -> None:
+        """32-bit sums of at most :data:`PIECE` products each, added to the 64-bit sums in the tile."""
+        zeros = [constant(vector_type(I32, self.dot.lanes), 0)] * (pixels * vectors)
+        length = self.geo.run_length
+        if length * self.geo.runs <= PIECE:
+            self._add(self._window(x, weights, pixels, vectors, zeros))
+            return
+
+        def run(place: list[Index]) -> None:
+            source, here = self._place_of_run(x, weights, *place, vectors)
+
+            def piece(first: Index, count: int) -> None:
+                self._add(self._piece(source, here, first, count, pixels, vectors, zeros))
+
+            whole, rest = divmod(length, PIECE)
+            groups = PIECE // self.dot.group
+            self.fn.loop(0, whole, 1, lambda number: piece(self.fn.mul(number, groups), PIECE))
+            if rest:
+                piece(whole * groups, rest)
+
+        access.nest(self.fn, (self.geo.run_rows, self.geo.run_columns), run)
+
+    def _add(self, sums: Sequence[Any]) -> None:
+        """Add 32-bit sums to the 64-bit sums in the tile."""
+        type_ = vector_type(I64, self.dot.lanes)
+        for number, part in enumerate(sums):
+            place = self.fn.at(self.tile, number * self.dot.lanes * self.sum_bytes)
+            self.fn.store(self.fn.b.add(self.fn.load(place, type_, 4), self.fn.b.sext(part, type_)), place, 4)
+
+    def _piece(
+        self,
+        x: Any,
+        weights: Any,
+        first: Index,
+        length: int,
+        pixels: int,
+        vectors: int,
+        carried: Sequence[Any],
+    ) -> Sequence[Any]:
+        """``length`` elements of a run from group ``first`` on: whole groups in a loop, then the rest."""
+        whole, rest = divmod(length, self.dot.group)
 
         def group(number: Index, *carried: Any) -> Sequence[Any]:
-            return self._group(x, number, GROUP, weights, pixels, vectors, carried)
+            place = self.fn.add(first, number)
+            return self._group(x, place, self.dot.group, weights, pixels, vectors, carried)
 
         carried = self.fn.loop(0, whole, 1, group, carried)
-        return self._group(x, whole, rest, weights, pixels, vectors, carried) if rest else carried
+        if not rest:
+            return carried
+        return self._group(x, self.fn.add(first, whole), rest, weights, pixels, vectors, carried)
 
     def _group(
         self,
@@ -199,16 +277,18 @@ class _TileKernel:
         vectors: int,
         carried: Sequence[Any],
     ) -> Sequence[Any]:
-        """One step of every accumulator: ``count`` bytes of each pixel from group ``number`` on."""
+        """One step of every accumulator: ``count`` elements of each pixel from group ``number`` on."""
         size = self.tiles.vector_bytes
         element = ELEMENTS[self.dot.weight_dtype]
-        type_ = vector_type(element, self.dot.lanes * GROUP)
+        type_ = vector_type(element, self.dot.lanes * self.dot.group)
         here = self.fn.at(weights, self.fn.mul(number, vectors * size))
         w = [self.fn.load(self.fn.at(here, v * size), type_, 16) for v in range(vectors)]
         results = list(carried)
         for pixel in range(pixels):
-            place = self.fn.add(self.fn.mul(number, GROUP), pixel * self.geo.pixel_step)
-            activations = self._activations(self.fn.at(x, place), count)
+            place = self.fn.add(
+                self.fn.mul(number, WORD_BYTES), pixel * self.geo.pixel_step * self.element_bytes
+            )
+            activations = self._activations(self.fn.at(x, place), count * self.element_bytes)
             for vector in range(vectors):
                 slot = pixel * vectors + vector
                 results[slot] = self.dot.product(self.fn, results[slot], activations, w[vector])
@@ -220,7 +300,7 @@ class _TileKernel:
     def _activations(self, place: Any, count: int) -> Any:
         """``count`` bytes as one i32 in the instruction's domain; missing bytes are zero in that domain."""
         flip = ir.Constant(I32, int.from_bytes(bytes([self.flip] * count), "little"))
-        if count == GROUP:
+        if count == WORD_BYTES:
             word = self.fn.load(place, I32)
         else:
             word = ir.Constant(I32, 0)
