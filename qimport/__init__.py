@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         TargetError,
         UnsupportedError,
     )
+    from qimport.frontend.ops import register_custom_operator
+    from qimport.frontend.ops.context import OperatorContext
     from qimport.interpreter import Interpreter
     from qimport.model import CompiledModel, Session, load
 
@@ -37,6 +39,7 @@ __all__ = [
     "CompilerBug",
     "Interpreter",
     "ModelError",
+    "OperatorContext",
     "QimportError",
     "Reason",
     "Session",
@@ -47,6 +50,7 @@ __all__ = [
     "__version__",
     "compile",
     "load",
+    "register_custom_operator",
 ]
 
 _MODULES = {
@@ -62,6 +66,8 @@ _MODULES = {
         "TargetError",
         "UnsupportedError",
     ),
+    "frontend.ops.context": ("OperatorContext",),
+    "frontend.ops": ("register_custom_operator",),
     "interpreter": ("Interpreter",),
     "model": ("CompiledModel", "Session", "load"),
 }

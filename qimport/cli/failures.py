@@ -11,12 +11,12 @@ from contextlib import suppress
 
 import click
 
+from qimport.cli import INTERRUPTED
 from qimport.errors import QimportError
 from qimport.version import VERSION
 
 BAD_ARGUMENT = 4
 BUG = 70
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 TRACEBACK = "QIMPORT_TRACEBACK"

@@ -12,7 +12,13 @@ from qimport.frontend.inputs import choose_shapes
 from qimport.frontend.memory import Memory, Variable, reset_content
 from qimport.frontend.model import Model, Operator, Signature, SubGraph, Tensor
 from qimport.frontend.ops import IMPORTERS
-from qimport.frontend.ops.context import OperatorContext, OperatorImporter, RefusedError, Result
+from qimport.frontend.ops.context import (
+    CUSTOM_IMPORTERS,
+    OperatorContext,
+    OperatorImporter,
+    RefusedError,
+    Result,
+)
 from qimport.frontend.values import UnsupportedTensorError, constant_value, tensor_type, value_name
 from qimport.ir.graph import Builder, Graph, Value, verify_graph
 from qimport.ir.types import TensorType
@@ -27,6 +33,10 @@ CONTROL_FLOW = (
     "STABLEHLO_COMPOSITE",
 )
 """Operators that run other subgraphs."""
+
+UNKNOWN_CUSTOM = (
+    "custom operators are not supported; qimport.register_custom_operator takes a function that imports it"
+)
 
 
 @dataclass(frozen=True)
@@ -265,6 +275,9 @@ class _Import:
 
     def _find_importer(self, operator: Operator) -> OperatorImporter:
         """Return the operator's importer; refuse operators and versions that have none."""
+        custom = operator.builtin == "CUSTOM"
+        if custom and operator.custom_code in CUSTOM_IMPORTERS:
+            return CUSTOM_IMPORTERS[operator.custom_code]
         registration = IMPORTERS.get(operator.builtin)
         if registration is not None:
             versions = registration.versions
@@ -275,10 +288,7 @@ class _Import:
             )
         if operator.builtin in CONTROL_FLOW:
             self._refuse(operator, "control flow is not supported")
-        custom = operator.builtin == "CUSTOM"
-        self._refuse(
-            operator, "custom operators are not supported" if custom else "the operator is not supported"
-        )
+        self._refuse(operator, UNKNOWN_CUSTOM if custom else "the operator is not supported")
 
     def _refuse(self, operator: Operator, sentence: str, tensor: Tensor | None = None) -> NoReturn:
         name = f"CUSTOM {operator.custom_code}" if operator.builtin == "CUSTOM" else operator.builtin

@@ -7,8 +7,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from qimport.frontend.ops.context import IMPORTERS
+from qimport.frontend.ops.context import custom_importer as register_custom_operator
 
 for module in iter_modules(__path__):
     import_module(f"{__name__}.{module.name}")
 
-__all__ = ["IMPORTERS"]
+__all__ = ["IMPORTERS", "register_custom_operator"]

@@ -297,3 +297,17 @@ def importer(name: str, *, versions: range) -> Callable[[OperatorImporter], Oper
         return function
 
     return register
+
+
+CUSTOM_IMPORTERS: dict[str, OperatorImporter] = {}
+"""Every custom operator that can be imported, by the name in the file."""
+
+
+def custom_importer(name: str) -> Callable[[OperatorImporter], OperatorImporter]:
+    """Enter a function into :data:`CUSTOM_IMPORTERS`, in the place of an earlier one of that name."""
+
+    def register(function: OperatorImporter) -> OperatorImporter:
+        CUSTOM_IMPORTERS[name] = function
+        return function
+
+    return register
