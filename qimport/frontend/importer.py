@@ -254,7 +254,7 @@ class _Import:
     def _run_importer(self, operator: Operator) -> list[Value]:
         function = self._find_importer(operator)
         name = self.subgraph.tensors[operator.outputs[0]].name if operator.outputs else ""
-        self.builder.origin = f"operator {operator.index} ({operator.builtin}) {name!r}"
+        self.builder.origin = f"operator {operator.index} ({operator.label}) {name!r}"
         context = OperatorContext(
             operator=operator,
             tensors=self.subgraph.tensors,
@@ -291,8 +291,7 @@ class _Import:
         self._refuse(operator, UNKNOWN_CUSTOM if custom else "the operator is not supported")
 
     def _refuse(self, operator: Operator, sentence: str, tensor: Tensor | None = None) -> NoReturn:
-        name = f"CUSTOM {operator.custom_code}" if operator.builtin == "CUSTOM" else operator.builtin
-        self.reasons.append(Reason(operator.index, name, None if tensor is None else tensor.name, sentence))
+        self.reasons.append(Reason(operator.index, operator.label, None if tensor is None else tensor.name, sentence))
         raise RefusedError
 
     def _operand(self, operator: Operator, index: int) -> Value:

@@ -146,6 +146,11 @@ class Operator:
     custom_options: memoryview | None = None
     intermediates: tuple[int, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The name in messages: that of a custom operator stands behind ``CUSTOM``."""
+        return f"CUSTOM {self.custom_code}" if self.builtin == "CUSTOM" else self.builtin
+
 
 @dataclass(frozen=True)
 class SubGraph:

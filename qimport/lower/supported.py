@@ -29,7 +29,7 @@ def require_supported(graph: Graph, numerics: Numerics) -> None:
 
 def _reason(node: Node, sentence: str) -> Reason:
     """The origin of a node, as the importer writes it, taken apart again."""
-    parts = re.fullmatch(r"operator (\d+) \((\w+)\) '(.*)'", node.origin)
+    parts = re.fullmatch(r"operator (\d+) \(([^()]+)\) '(.*)'", node.origin)
     if parts is None:
         return Reason(None, node.origin or node.op.NAME, None, sentence)
     return Reason(int(parts[1]), parts[2], parts[3], sentence)

@@ -69,7 +69,7 @@ class OperatorContext:
     @property
     def label(self) -> str:
         """The operator in messages: ``operator 12 (CONV_2D)``."""
-        return f"operator {self.operator.index} ({self.operator.builtin})"
+        return f"operator {self.operator.index} ({self.operator.label})"
 
     # Refusing
 
@@ -93,7 +93,7 @@ class OperatorContext:
         """Refuse this operator unless ``condition`` holds, but go on checking it."""
         if not condition:
             name = None if tensor is None else tensor.name
-            self.reasons.append(Reason(self.operator.index, self.operator.builtin, name, sentence))
+            self.reasons.append(Reason(self.operator.index, self.operator.label, name, sentence))
 
     def misfit(self, sentence: str, tensor: Value | None = None) -> NoReturn:
         """Shapes do not fit together: through the caller's choice of input shapes, or the file is wrong."""
