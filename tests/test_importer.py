@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from qimport.errors import ArgumentError, ModelError, UnsupportedError
-from qimport.frontend.importer import import_model
+from qimport.frontend.importer import UNKNOWN_CUSTOM, import_model
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import verify_graph
@@ -181,7 +181,7 @@ def test_every_unsupported_thing_is_reported_at_once() -> None:
         load(chain.file())
     assert str(raised.value).splitlines() == [
         "5 unsupported things in the model:",
-        "  operator 0 (CUSTOM edge-op): custom operators are not supported",
+        f"  operator 0 (CUSTOM edge-op): {UNKNOWN_CUSTOM}",
         "  operator 1 (ELU): the operator is not supported",
         "  operator 2 (RELU): version 9 is not supported; expected 1 to 3",
         "  operator 3 (LOGISTIC), tensor 'sigmoid': the scale is 0.5; expected 1/256",

@@ -291,7 +291,9 @@ class _Import:
         self._refuse(operator, UNKNOWN_CUSTOM if custom else "the operator is not supported")
 
     def _refuse(self, operator: Operator, sentence: str, tensor: Tensor | None = None) -> NoReturn:
-        self.reasons.append(Reason(operator.index, operator.label, None if tensor is None else tensor.name, sentence))
+        self.reasons.append(
+            Reason(operator.index, operator.label, None if tensor is None else tensor.name, sentence)
+        )
         raise RefusedError
 
     def _operand(self, operator: Operator, index: int) -> Value:
