@@ -22,15 +22,17 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "fixedpoint": set(),
+    "summation": set(),
+    "real": set(),
     "oracle": set(),
     "oracle_worker": {"oracle"},
     "ir": set(),
-    "qnn": {"ir", "fixedpoint"},
-    "prim": {"ir", "fixedpoint"},
+    "qnn": {"ir", "fixedpoint", "real"},
+    "prim": {"ir", "fixedpoint", "real"},
     "frontend": {"ir", "qnn"},
-    "lower": {"ir", "qnn", "prim", "fixedpoint"},
+    "lower": {"ir", "qnn", "prim", "fixedpoint", "real"},
     # Of lower only what the plan is made of.
-    "codegen": {"ir", "prim", "fixedpoint", "version", "lower.plan", "lower.kernel"},
+    "codegen": {"ir", "prim", "fixedpoint", "real", "version", "lower.plan", "lower.kernel"},
 }
 
 # Package of others -> the only modules that may import it.

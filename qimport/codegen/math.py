@@ -1,4 +1,4 @@
-"""Code of ``prim.math``: the steps of :mod:`qimport.prim.functions` as instructions on lanes."""
+"""Code of ``prim.math``: the steps of :mod:`qimport.real` as instructions on lanes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 
 from qimport.codegen.function import F32, F64, I32, I64, KernelFunction
 from qimport.codegen.vector import constant, element_of, like, mangled, retyped
-from qimport.prim.functions import IN_FLOAT32, IN_FLOAT64
+from qimport.real import FUNCTIONS
+from qimport.real.steps import Function
 
 
 def emit_function(fn: KernelFunction, kind: str, value: Any) -> Any:
     """Function ``kind`` of float32 lanes."""
-    if kind in IN_FLOAT32:
-        return IN_FLOAT32[kind](CodeSteps(fn, 23), Lanes(fn, value)).value
-    wide = Lanes(fn, fn.b.fpext(value, retyped(value, F64)))
-    return fn.b.fptrunc(IN_FLOAT64[kind](CodeSteps(fn, 52), wide).value, value.type)
+    return FUNCTIONS[kind](CodeSteps(fn, 23), Lanes(fn, value)).value
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,7 @@ class Lanes:
 
 
 class CodeSteps:
-    """:class:`qimport.prim.functions.Steps` as instructions."""
+    """:class:`qimport.real.steps.Steps` as instructions."""
 
     def __init__(self, fn: KernelFunction, mantissa: int) -> None:
         self.fn = fn
@@ -120,3 +118,9 @@ class CodeSteps:
         """One instruction on every target."""
         type_ = value.value.type
         return Lanes(self.fn, self.fn.intrinsic(f"llvm.sqrt.{mangled(type_)}", type_, [value.value]))
+
+    def rounded(self, function: Function, value: Lanes) -> Lanes:
+        """In float64 lanes, then one conversion."""
+        b, narrow = self.fn.b, value.value
+        wide = Lanes(self.fn, b.fpext(narrow, retyped(narrow, F64)))
+        return Lanes(self.fn, b.fptrunc(function(CodeSteps(self.fn, 52), wide).value, narrow.type))

@@ -1,107 +1,13 @@
-"""Functions of one float as sequences of correctly rounded steps, so that every target gives the same bits.
+"""Functions that are no algebra, in float64 with a relative error below 2^-45.
 
-Each function is written once, over lanes that know + - * / and comparisons on floats, and + - & | ^ << >>
-(logical) on the unsigned integers that hold their bits. :class:`Steps` has the rest. NumPy runs them in
-``prim.Math.evaluate``; code generation emits the same steps. Nothing here may be reassociated or fused.
-
-Functions that are no algebra work in float64 with a relative error below 2^-45 and are rounded to float32
-once, which is the correctly rounded result in all but about one case in a million.
+Rounded to float32 once they are the correctly rounded functions in all but about one case in a million.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
-Lanes = Any
-"""Floats, integers or truth values; a NumPy array or lanes of generated code."""
-
-
-class Steps(Protocol):
-    """What lanes cannot do with operators alone."""
-
-    mantissa: int
-    """Bits of the significand that are stored: 52 in float64, 23 in float32."""
-
-    def bits(self, value: Lanes) -> Lanes:
-        """The bits of floats as unsigned integers."""
-
-    def floats(self, bits: Lanes) -> Lanes:
-        """The floats with these bits."""
-
-    def choose(self, condition: Lanes, yes: Lanes | float, no: Lanes | float) -> Lanes:
-        """``yes`` where ``condition`` holds, else ``no``."""
-
-    def sqrt(self, value: Lanes) -> Lanes:
-        """The correctly rounded square root."""
-
-
-def _sign_bit(at: Steps) -> int:
-    return 1 << (63 if at.mantissa == 52 else 31)
-
-
-def _not_a_number(at: Steps, x: Lanes) -> Lanes:
-    """The NaN that x86 makes of an invalid operation: its sign is set."""
-    quiet = 0xFFF8 << 48 if at.mantissa == 52 else 0xFFC0 << 16
-    return at.floats((at.bits(x) & 0) | quiet)
-
-
-def absolute(at: Steps, x: Lanes) -> Lanes:
-    """|x|."""
-    return at.floats(at.bits(x) & (_sign_bit(at) - 1))
-
-
-def negative(at: Steps, x: Lanes) -> Lanes:
-    """-x; also of zeros and NaNs."""
-    return at.floats(at.bits(x) ^ _sign_bit(at))
-
-
-def _with_sign(at: Steps, x: Lanes, sign: Lanes) -> Lanes:
-    return at.floats((at.bits(x) & (_sign_bit(at) - 1)) | (at.bits(sign) & _sign_bit(at)))
-
-
-def sign(at: Steps, x: Lanes) -> Lanes:
-    """1, 0 or -1; NaN gives NaN, -0 gives 0."""
-    return at.choose(x > 0.0, 1.0, at.choose(x < 0.0, -1.0, at.choose(x == x, 0.0, x)))
-
-
-def nearest_even(at: Steps, x: Lanes) -> Lanes:
-    """The nearest integer, ties to even; zeros keep the sign of x."""
-    size, limit = absolute(at, x), 2.0**at.mantissa
-    rounded = (size + limit) - limit
-    return at.choose(size < limit, _with_sign(at, rounded, x), x)
-
-
-def nearest_even_upwards(at: Steps, x: Lanes) -> Lanes:
-    """As :func:`nearest_even`, but only a zero gives -0 (TFLite's ``RoundToNearest``)."""
-    return at.choose(x == 0.0, x, nearest_even(at, x) + 0.0)
-
-
-def floor(at: Steps, x: Lanes) -> Lanes:
-    """The largest integer that is not above x."""
-    nearest = nearest_even(at, x)
-    return _with_sign(at, at.choose(nearest > x, nearest - 1.0, nearest), x)
-
-
-def ceil(at: Steps, x: Lanes) -> Lanes:
-    """The smallest integer that is not below x."""
-    nearest = nearest_even(at, x)
-    return _with_sign(at, at.choose(nearest < x, nearest + 1.0, nearest), x)
-
-
-def square_root(at: Steps, x: Lanes) -> Lanes:
-    """Correctly rounded; numbers below zero give NaN."""
-    return at.choose(x < 0.0, _not_a_number(at, x), at.sqrt(x))
-
-
-def _polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
-    """Horner's rule, lowest power first."""
-    result = x * coefficients[-1] + coefficients[-2]
-    for coefficient in reversed(coefficients[:-2]):
-        result = result * x + coefficient
-    return result
-
+from qimport.real.steps import Lanes, Steps, absolute, negative, not_a_number, polynomial, with_sign
 
 _LOG2_E = math.log2(math.e)
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
@@ -119,7 +25,7 @@ def _exponential(at: Steps, x: Lanes) -> tuple[Lanes, Lanes]:
     k = shifted - _MAGIC
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     power = at.floats((at.bits(shifted) << 52) + (1023 << 52))
-    return power, r * _polynomial(r, _EXPM1_TERMS)
+    return power, r * polynomial(r, _EXPM1_TERMS)
 
 
 def _bounded(at: Steps, x: Lanes, limit: float) -> Lanes:
@@ -137,7 +43,7 @@ def exp(at: Steps, x: Lanes) -> Lanes:
 def expm1(at: Steps, x: Lanes) -> Lanes:
     """e^x - 1."""
     power, q = _exponential(at, _bounded(at, x, 200.0))
-    return at.choose(x == x, _with_sign(at, power * q + (power - 1.0), x), x)
+    return at.choose(x == x, with_sign(at, power * q + (power - 1.0), x), x)
 
 
 def logistic(at: Steps, x: Lanes) -> Lanes:
@@ -150,7 +56,7 @@ def tanh(at: Steps, x: Lanes) -> Lanes:
     """The hyperbolic tangent: e / (e + 2) of e = expm1(2 |x|)."""
     power, q = _exponential(at, 2.0 * _bounded(at, absolute(at, x), 20.0))
     e = power * q + (power - 1.0)
-    return at.choose(x == x, _with_sign(at, e / (e + 2.0), x), x)
+    return at.choose(x == x, with_sign(at, e / (e + 2.0), x), x)
 
 
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
@@ -164,9 +70,9 @@ def log(at: Steps, x: Lanes) -> Lanes:
     k = at.floats((shifted >> 52) | (0x433 << 52)) - (2.0**52 + 1023)
     f = at.floats((shifted & _FRACTION) + _SQRT_HALF_BITS) - 1.0
     s = f / (2.0 + f)
-    value = k * _LN2_HIGH + (s * _polynomial(s * s, _ATANH_TERMS) + k * _LN2_LOW)
+    value = k * _LN2_HIGH + (s * polynomial(s * s, _ATANH_TERMS) + k * _LN2_LOW)
     value = at.choose(x < math.inf, value, x)
-    value = at.choose(x < 0.0, _not_a_number(at, x), value)
+    value = at.choose(x < 0.0, not_a_number(at, x), value)
     return at.choose(x == 0.0, -math.inf, value)
 
 
@@ -214,10 +120,10 @@ def _circular(at: Steps, x: Lanes, offset: int) -> Lanes:
     whole = whole + offset
     angle = rest * (math.pi / 2)
     squared = angle * angle
-    sine, cosine = angle * _polynomial(squared, _SIN_TERMS), _polynomial(squared, _COS_TERMS)
+    sine, cosine = angle * polynomial(squared, _SIN_TERMS), polynomial(squared, _COS_TERMS)
     value = at.choose((whole & 1) == 1, cosine, sine)
     value = at.choose((whole & 2) == 2, negative(at, value), value)
-    return at.choose(absolute(at, x) < math.inf, value, at.choose(x == x, _not_a_number(at, x), x))
+    return at.choose(absolute(at, x) < math.inf, value, at.choose(x == x, not_a_number(at, x), x))
 
 
 def sin(at: Steps, x: Lanes) -> Lanes:
@@ -260,33 +166,6 @@ def erfc(at: Steps, x: Lanes) -> Lanes:
     """The complementary error function; 0 from 10.5 on, where float32 ends."""
     size = _bounded(at, absolute(at, x), 10.5)
     power, q = _exponential(at, negative(at, size * size))
-    scaled = _polynomial((size - 3.75) / (size + 3.75), _ERFC_TERMS) / (1.0 + 2.0 * size)
+    scaled = polynomial((size - 3.75) / (size + 3.75), _ERFC_TERMS) / (1.0 + 2.0 * size)
     right = power * (1.0 + q) * scaled
     return at.choose(x == x, at.choose(x < 0.0, 2.0 - right, right), x)
-
-
-Function = Callable[[Steps, Lanes], Lanes]
-
-IN_FLOAT64: dict[str, Function] = {
-    "exp": exp,
-    "expm1": expm1,
-    "logistic": logistic,
-    "tanh": tanh,
-    "log": log,
-    "sin": sin,
-    "cos": cos,
-    "erfc": erfc,
-}
-"""Functions computed in float64 and rounded once."""
-
-IN_FLOAT32: dict[str, Function] = {
-    "abs": absolute,
-    "neg": negative,
-    "sign": sign,
-    "floor": floor,
-    "ceil": ceil,
-    "round": nearest_even_upwards,
-    "rint": nearest_even,
-    "sqrt": square_root,
-}
-"""Functions whose results are exact or correctly rounded as they are."""

@@ -1,0 +1,84 @@
+"""Functions of one float32, equal on every target: their steps, and the table of all of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.real import activation, elementary, rounding, steps
+from qimport.real.steps import Function, Lanes, Steps
+
+Kind = Literal[
+    "abs",
+    "ceil",
+    "cos",
+    "elu",
+    "erfc",
+    "exp",
+    "expm1",
+    "floor",
+    "gelu",
+    "gelu_tanh",
+    "hard_swish",
+    "hard_swish_by_sixth",
+    "log",
+    "logistic",
+    "logistic_by_cases",
+    "logistic_of_table",
+    "neg",
+    "relu",
+    "relu6",
+    "relu_0_to_1",
+    "relu_n1_to_1",
+    "rint",
+    "round",
+    "rsqrt",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "tanh",
+]
+"""Names of the functions."""
+
+
+def _rounded(function: Function, at: Steps, x: Lanes) -> Lanes:
+    return at.rounded(function, x)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "abs": steps.absolute,
+    "ceil": rounding.ceil,
+    "elu": activation.elu,
+    "floor": rounding.floor,
+    "gelu": activation.gelu,
+    "gelu_tanh": activation.gelu_tanh,
+    "hard_swish": activation.hard_swish,
+    "hard_swish_by_sixth": activation.hard_swish_by_sixth,
+    "logistic_by_cases": activation.logistic_by_cases,
+    "logistic_of_table": activation.logistic_of_table,
+    "neg": steps.negative,
+    "relu": activation.relu,
+    "relu6": activation.relu6,
+    "relu_0_to_1": activation.relu_0_to_1,
+    "relu_n1_to_1": activation.relu_n1_to_1,
+    "rint": rounding.nearest_even,
+    "round": rounding.nearest_even_upwards,
+    "rsqrt": activation.reciprocal_square_root,
+    "sign": rounding.sign,
+    "sqrt": rounding.square_root,
+    "square": activation.square,
+    **{
+        name: partial(_rounded, getattr(elementary, name))
+        for name in ("cos", "erfc", "exp", "expm1", "log", "logistic", "sin", "tanh")
+    },
+}
+"""Each function as float32 steps."""
+
+
+def apply(kind: Kind, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Function ``kind`` of a float32 array."""
+    return steps.run(FUNCTIONS[kind], x)

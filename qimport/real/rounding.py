@@ -1,0 +1,39 @@
+"""Functions of float32 that are exact or correctly rounded as they are."""
+
+from __future__ import annotations
+
+from qimport.real.steps import Lanes, Steps, absolute, not_a_number, with_sign
+
+
+def sign(at: Steps, x: Lanes) -> Lanes:
+    """1, 0 or -1; NaN gives NaN, -0 gives 0."""
+    return at.choose(x > 0.0, 1.0, at.choose(x < 0.0, -1.0, at.choose(x == x, 0.0, x)))
+
+
+def nearest_even(at: Steps, x: Lanes) -> Lanes:
+    """The nearest integer, ties to even; zeros keep the sign of x."""
+    size, limit = absolute(at, x), 2.0**at.mantissa
+    rounded = (size + limit) - limit
+    return at.choose(size < limit, with_sign(at, rounded, x), x)
+
+
+def nearest_even_upwards(at: Steps, x: Lanes) -> Lanes:
+    """As :func:`nearest_even`, but only a zero gives -0 (TFLite's ``RoundToNearest``)."""
+    return at.choose(x == 0.0, x, nearest_even(at, x) + 0.0)
+
+
+def floor(at: Steps, x: Lanes) -> Lanes:
+    """The largest integer that is not above x."""
+    nearest = nearest_even(at, x)
+    return with_sign(at, at.choose(nearest > x, nearest - 1.0, nearest), x)
+
+
+def ceil(at: Steps, x: Lanes) -> Lanes:
+    """The smallest integer that is not below x."""
+    nearest = nearest_even(at, x)
+    return with_sign(at, at.choose(nearest < x, nearest + 1.0, nearest), x)
+
+
+def square_root(at: Steps, x: Lanes) -> Lanes:
+    """Correctly rounded; numbers below zero give NaN."""
+    return at.choose(x < 0.0, not_a_number(at, x), at.sqrt(x))
