@@ -27,12 +27,12 @@ ARROWS: dict[str, set[str]] = {
     "oracle": set(),
     "oracle_worker": {"oracle"},
     "ir": set(),
-    "qnn": {"ir", "fixedpoint", "real"},
-    "prim": {"ir", "fixedpoint", "real"},
+    "qnn": {"ir", "fixedpoint", "real", "summation"},
+    "prim": {"ir", "fixedpoint", "real", "summation"},
     "frontend": {"ir", "qnn"},
-    "lower": {"ir", "qnn", "prim", "fixedpoint", "real"},
+    "lower": {"ir", "qnn", "prim", "fixedpoint", "real", "summation"},
     # Of lower only what the plan is made of.
-    "codegen": {"ir", "prim", "fixedpoint", "real", "version", "lower.plan", "lower.kernel"},
+    "codegen": {"ir", "prim", "fixedpoint", "real", "summation", "version", "lower.plan", "lower.kernel"},
 }
 
 # Package of others -> the only modules that may import it.

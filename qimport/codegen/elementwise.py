@@ -10,6 +10,7 @@ from qimport import prim
 from qimport.codegen.activation16 import emit_activation16
 from qimport.codegen import arithmetic
 from qimport.codegen.conversion import convert
+from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
 from qimport.codegen.lookup import look_up
 from qimport.codegen.math import emit_function
@@ -101,6 +102,10 @@ def _select(at: Emission, node: Node, op: prim.Select) -> Any:
     return arithmetic.select(at.fn, *(at.operand(node, position) for position in range(3)))
 
 
+def _fma(at: Emission, node: Node, op: prim.Fma) -> Any:
+    return fused_multiply_add(at.fn, *(at.operand(node, position) for position in range(3)))
+
+
 def _activation16(at: Emission, node: Node, op: prim.Activation16) -> Any:
     return emit_activation16(at.fn, op.kind, op.integer_bits, at.operand(node, 0))
 
@@ -168,6 +173,7 @@ EMITTERS: dict[type[Operation], Emitter] = {
     prim.Clamp: _clamp,
     prim.Compare: _compare,
     prim.DivRound: _div_round,
+    prim.Fma: _fma,
     prim.Lut: _lut,
     prim.Math: _math,
     prim.Rescale: _rescale,

@@ -20,6 +20,7 @@ ELEMENTWISE = (
     prim.Clamp,
     prim.Compare,
     prim.DivRound,
+    prim.Fma,
     prim.Lut,
     prim.Math,
     prim.Rescale,
@@ -28,7 +29,7 @@ ELEMENTWISE = (
 )
 """Primitives that compute each element from the same element of their operands."""
 
-FUSING_ROOTS = (prim.Mac, prim.Reduce, prim.Window)
+FUSING_ROOTS = (prim.FloatMac, prim.Mac, prim.Reduce, prim.Window)
 """Primitives whose kernels can apply elementwise nodes to their result before it is stored."""
 
 MAX_FUSED = 64

@@ -7,7 +7,7 @@ from typing import Any
 
 from qimport import prim
 from qimport.codegen.elementwise import EMITTERS
-from qimport.codegen.kernels import elementwise, movement, reduce, softmax, window
+from qimport.codegen.kernels import elementwise, float_mac, layer_norm16, movement, reduce, softmax, window
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.ir.graph import Operation
@@ -18,7 +18,9 @@ Skeleton = Callable[[Any, str, Kernel, Target, TableLayout], Any]
 SKELETONS: dict[type[Operation], Skeleton] = {
     **dict.fromkeys(EMITTERS, elementwise.emit),
     **dict.fromkeys(movement.MOVES, movement.emit),
+    prim.FloatMac: float_mac.emit,
     prim.Reduce: reduce.emit,
+    prim.LayerNorm16: layer_norm16.emit,
     prim.Softmax: softmax.emit,
     prim.Window: window.emit,
 }
