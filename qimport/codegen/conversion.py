@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from qimport.codegen.function import ELEMENTS, F32, F64, I8, I16, I32, KernelFunction
+from qimport.codegen.function import ELEMENTS, F32, F64, I8, I16, I32, I64, KernelFunction
 from qimport.codegen.rounding import truncated
 from qimport.codegen.vector import element_of, like, magnitude, retyped
-from qimport.prim.arithmetic import through
+from qimport.ir.types import INTEGER_RANGE
 
 
 def convert(fn: KernelFunction, x: Any, source: str, target: str) -> Any:
@@ -48,7 +48,8 @@ def _from_float(fn: KernelFunction, x: Any, target: str) -> Any:
         return fn.b.fpext(x, retyped(x, F64))
     if target == "float32":
         return fn.b.fptrunc(x, retyped(x, F32))
-    whole = truncated(fn, x, ELEMENTS[through(target)])
+    low, high = INTEGER_RANGE[target]
+    whole = truncated(fn, x, I32 if high < 2**31 else I64, low, high)
     return resized(fn, whole, ELEMENTS[target])
 
 

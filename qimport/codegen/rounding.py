@@ -61,15 +61,17 @@ def to_int32(fn: KernelFunction, value: Any, rounding: Literal["even", "away"], 
     return fn.b.select(inside, result, outside)
 
 
-def truncated(fn: KernelFunction, value: Any, integer: Any) -> Any:
-    """float32 or float64 toward zero to I32 or I64; NaN and what lies outside is the smallest number."""
-    limit = 2.0 ** (integer.width - 1)
-    # Where the float type has them, fractions between the ends of the range and their neighbours are inside.
-    exact = element_of(value.type) == F64 and integer.width == 32
-    low = fn.b.fcmp_ordered(">" if exact else ">=", value, like(value, -limit - 1 if exact else -limit))
-    inside = fn.b.and_(low, fn.b.fcmp_ordered("<", value, like(value, limit)))
-    result = fn.b.fptosi(fn.b.select(inside, value, like(value, 0.0)), retyped(value, integer))
-    return fn.b.select(inside, result, like(result, -(2 ** (integer.width - 1))))
+def truncated(fn: KernelFunction, value: Any, integer: Any, low: int, high: int) -> Any:
+    """float32 or float64 toward zero, saturating to [low, high] of lanes ``integer``; NaN is ``high``.
+
+    Both low and high + 1 are powers of two or 0, so that every float type has them.
+    """
+    over = fn.b.fcmp_unordered(">=", value, like(value, float(high + 1)))
+    under = fn.b.fcmp_ordered("<", value, like(value, float(low)))
+    safe = fn.b.select(fn.b.or_(over, under), like(value, 0.0), value)
+    result = fn.b.fptosi(safe, retyped(value, integer))
+    result = fn.b.select(under, like(result, low), result)
+    return fn.b.select(over, like(result, high), result)
 
 
 def _step_away(fn: KernelFunction, value: Any, truncated: Any) -> Any:

@@ -177,12 +177,11 @@ class Select(Operation):
 @operation
 @dataclass(frozen=True)
 class Cast(Operation):
-    """Change the element type without clamping.
+    """Change the element type.
 
     integer -> integer: the low bits, extended by the operand's sign. integer -> float, float64 -> float32,
-    float32 -> float16: to the nearest, ties to even. float -> integer: toward zero, through int64 for int64
-    and uint32 and through int32 for the others, of which the low bits are kept; NaN and what lies outside is
-    the smallest number there (the x86 conversion). bool -> x: 0 or 1. x -> bool: whether it is not 0.
+    float32 -> float16: to the nearest, ties to even. float -> integer: toward zero, saturating, NaN to the
+    high end. bool -> x: 0 or 1. x -> bool: whether it is not 0.
 
     C1 same shape. C2 float16 converts from and to float32 only.
     """
@@ -199,24 +198,18 @@ class Cast(Operation):
         require(allowed, "C2", f"no cast from {source.dtype} to {target.dtype}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """NumPy ``astype``, except where x86 decides."""
+        """NumPy ``astype``, after floats are brought into the range of an integer type."""
         x, target = call.array(0), call.output.dtype
         if target == "bool":
             return (np.asarray(x != 0),)
         with np.errstate(all="ignore"):
             if np.issubdtype(x.dtype, np.floating) and target in INTEGER_RANGE:
-                x = _to_integer(x, through(target))
+                return (_saturated(x, *INTEGER_RANGE[target]).astype(DTYPES[target][1]),)
             return (x.astype(DTYPES[target][1]),)
 
 
-def through(target: str) -> str:
-    """The type by which floats become integers of the type ``target``."""
-    return "int64" if target in ("int64", "uint32") else "int32"
-
-
-def _to_integer(x: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
-    """float -> int32 or int64 as x86 does it."""
-    lowest, highest = INTEGER_RANGE[dtype]
-    whole = np.trunc(x.astype(np.float64))
-    valid = (whole >= float(lowest)) & (whole < float(highest + 1))
-    return np.where(valid, np.where(valid, whole, 0).astype(np.int64), lowest)
+def _saturated(x: npt.NDArray[Any], lowest: int, highest: int) -> npt.NDArray[np.int64]:
+    """Toward zero, into the range; NaN to its high end."""
+    over, under = ~(x < float(highest + 1)), x < float(lowest)
+    whole = np.where(over | under, 0, x).astype(np.int64)
+    return np.where(over, highest, np.where(under, lowest, whole))
