@@ -402,3 +402,26 @@ def _sum_packets(x: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:
     for k in (*range(start), *range(start + packets * PACKET, count)):
         total = total + x[:, k]
     return np.asarray(total)
+
+
+def layer_norm_int16(value: IntLike, weights: Int, bias: Int, factor: tuple[int, int], guard: int) -> Int:
+    """TFLite ``PortableApplyLayerNorm`` over the last axis; ``guard`` replaces a variance below 1.
+
+    ``factor`` is the (multiplier, exponent) of the weights' scale.
+    """
+    a = np.asarray(value, np.int64)
+    count = a.shape[-1]
+    mean = _divide(a.sum(-1, keepdims=True) * 1024, count)
+    squares = (a * a).sum(-1, keepdims=True)
+    variance = wrap32(_divide(squares * (2**20 // count) - mean * mean, 2**20))
+    inverse = inverse_sqrt_multiplier(np.where(variance < 1, guard, variance))
+    rescaled = multiply_by_quantized_multiplier(wrap32(1024 * a - mean), *inverse)
+    weighted = wrap32(rescaled * weights + bias)
+    rounded = _divide(weighted + np.where(weighted > 0, 512, -512), 1024)
+    result = multiply_by_quantized_multiplier(rounded, factor[0], factor[1] + 12)
+    return np.clip(result, INT16_MIN, INT16_MAX)
+
+
+def _divide(value: Int, divisor: int) -> Int:
+    """C division: towards zero."""
+    return np.sign(value) * (np.abs(value) // divisor)

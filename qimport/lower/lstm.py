@@ -1,0 +1,52 @@
+"""LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM: unrolled over time."""
+
+from __future__ import annotations
+
+from qimport import prim
+from qimport.ir.graph import Value
+from qimport.ir.types import TensorType
+from qimport.lower.lstm_integer import IntegerSteps
+from qimport.lower.rule import Emitter, Use, rule
+from qimport.qnn.lstm import CELL_STATE, OUTPUT_STATE, Lstm
+from qimport.qnn.lstm_shape import LstmShape
+
+
+@rule(Lstm)
+def lower_lstm(emit: Emitter, op: Lstm, use: Use) -> tuple[Value, ...]:
+    """Input products of all steps at once, then one step after the other."""
+    shape = op.shape(use.call)
+    steps = IntegerSteps(emit, op.integer(use.call), use)
+    ahead = steps.input_products(time_first(emit, use.operand(0), shape))
+    h = emit.reshape(use.operand(OUTPUT_STATE), (shape.batch, shape.outputs))
+    c = emit.reshape(use.operand(CELL_STATE), (shape.batch, shape.cells))
+    results = []
+    for time in range(shape.time):
+        rows = emit.slice(ahead, (time * shape.batch, 0), (shape.batch, ahead.type.shape[1]), (1, 1))
+        h, c = steps.step(rows, h, c)
+        results.append(h)
+    y = emit.concat(results, 0)
+    state_types = (use.call.outputs[1], use.call.outputs[2])
+    return (
+        time_as_in_file(emit, y, shape, use.output),
+        *(emit.reshape(value, type_.shape) for value, type_ in zip((h, c), state_types, strict=True)),
+    )
+
+
+def time_first(emit: Emitter, x: Value, shape: LstmShape) -> Value:
+    """x as rows [time * batch, inputs]."""
+    return emit.reshape(_exchanged(emit, x, shape), (shape.time * shape.batch, shape.inputs))
+
+
+def time_as_in_file(emit: Emitter, y: Value, shape: LstmShape, type_: TensorType) -> Value:
+    """Rows [time * batch, outputs] in the order and shape of the result."""
+    if shape.time_major or 1 in (shape.time, shape.batch):
+        return emit.reshape(y, type_.shape)
+    return _exchanged(emit, emit.reshape(y, (shape.time, shape.batch, shape.outputs)), shape)
+
+
+def _exchanged(emit: Emitter, x: Value, shape: LstmShape) -> Value:
+    """Batch and time of a batch-major sequence exchanged; nothing where one of them is 1."""
+    if shape.time_major or 1 in (shape.time, shape.batch):
+        return x
+    first, second, last = x.type.shape
+    return emit.emit(prim.Transpose((1, 0, 2)), (x,), TensorType(x.type.dtype, (second, first, last)))

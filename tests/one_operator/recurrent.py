@@ -1,0 +1,156 @@
+"""SVDF, LSTM and RNN operators with their variable tensors, over several invocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from qimport.ir.graph import Array
+from tests.cases import Draw
+from tests.flatbuffer_builder import ModelBuilder
+from tests.one_operator.model import OneOperator, generator
+
+INVOCATIONS = 3
+
+
+@dataclass
+class Recurrent:
+    """A file in the making: the model, its only fed tensor, and a text of what was drawn."""
+
+    draw: Draw
+    model: ModelBuilder = field(default_factory=ModelBuilder)
+    notes: list[str] = field(default_factory=list)
+
+    def ints(self, shape: Sequence[int], dtype: str, limit: int) -> Array:
+        """Codes from -limit to limit; small ones if there shall be ties."""
+        top = min(limit, 3) if self.draw.ties else limit
+        return self.draw.rng.integers(-top, top + 1, shape).astype(dtype)
+
+    def weights(self, shape: Sequence[int], dtype: str = "int8", scale: float | None = None) -> int:
+        """A constant of random codes around zero."""
+        limit = {"int8": 127, "int16": 32767}[dtype]
+        return self.model.tensor(
+            shape, dtype, scale or self.draw.scale(0.002, 0.03), data=self.ints(shape, dtype, limit)
+        )
+
+    def bias(self, count: int, limit: int = 3000) -> int:
+        """An int32 constant."""
+        return self.model.tensor((count,), "int32", 1e-4, data=self.ints((count,), "int32", limit))
+
+    def floats(self, shape: Sequence[int], spread: float = 0.5) -> int:
+        """A float32 constant."""
+        return self.model.tensor(shape, "float32", data=self.real(shape, spread))
+
+    def real(self, shape: Sequence[int], spread: float) -> Array:
+        """Normal numbers."""
+        return (self.draw.rng.standard_normal(shape) * spread).astype(np.float32)
+
+    def finish(self, x: int, y: int, feeds: Sequence[Array], bound: int = 0) -> OneOperator:
+        """The file with one input and one output."""
+        file = self.model.build([x], [y])
+        return OneOperator(file, tuple([feed] for feed in feeds), " ".join(self.notes), bound)
+
+
+@dataclass(frozen=True)
+class LstmSizes:
+    """What every LSTM draws."""
+
+    time: int
+    batch: int
+    inputs: int
+    cells: int
+    outputs: int
+    sequence: bool
+    time_major: bool
+    input_gate: bool
+    peephole: bool
+    norm: bool
+    projection: bool
+
+    @classmethod
+    def of(cls, draw: Draw) -> LstmSizes:
+        """Mostly small; sometimes more cells than a block of peepholes."""
+        cells, projection, sequence = draw.pick(1, 2, 3, 5, 8, 16, 19, 33), draw.pick(True, False), True
+        sequence = draw.pick(True, True, False)
+        outputs = int(draw.rng.integers(1, cells + 1)) if projection else cells
+        return cls(
+            draw.pick(1, 2, 3, 5) if sequence else 1,
+            draw.pick(1, 1, 2, 3),
+            draw.pick(1, 2, 4, 7, 16),
+            cells,
+            outputs,
+            sequence,
+            draw.pick(True, False),
+            *(draw.pick(True, False) for _ in range(3)),
+            projection,
+        )
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        """Dimensions in front of the elements."""
+        if not self.sequence:
+            return (self.batch,)
+        return (self.time, self.batch) if self.time_major else (self.batch, self.time)
+
+    @property
+    def builtin(self) -> str:
+        """The operator."""
+        return "UNIDIRECTIONAL_SEQUENCE_LSTM" if self.sequence else "LSTM"
+
+    def options(self, draw: Draw) -> dict[str, Any]:
+        """Options of the operator."""
+        options = {
+            "fused_activation_function": "TANH",
+            "cell_clip": draw.pick(0.0, 0.0, 0.7, 3.0),
+            "proj_clip": draw.pick(0.0, 0.3, 1.0) if self.projection else 0.0,
+        }
+        return options | ({"time_major": self.time_major} if self.sequence else {})
+
+    def gates(self, position: int) -> bool:
+        """Whether the operand at this position of four is there: the first belongs to the input gate."""
+        return self.input_gate or position > 0
+
+
+@generator("LSTM int8")
+def lstm_int8(draw: Draw) -> OneOperator:
+    """8x8_16: all forms together."""
+    made, sizes = Recurrent(draw), LstmSizes.of(draw)
+    model, cells, outputs = made.model, sizes.cells, sizes.outputs
+    made.notes += [str(sizes)]
+    x_scale, h_scale, exponent = draw.scale(0.004, 0.05), draw.scale(0.004, 0.02), draw.pick(*range(-15, -8))
+    x = model.tensor((*sizes.leading, sizes.inputs), "int8", x_scale, draw.zero_point("int8"))
+    h_zero = draw.zero_point("int8")
+    rows = range(4)
+    inputs = [made.weights((cells, sizes.inputs)) if sizes.gates(i) else -1 for i in rows]
+    recurrent = [made.weights((cells, outputs)) if sizes.gates(i) else -1 for i in rows]
+    peephole = [
+        made.weights((cells,), "int16", draw.scale(1e-5, 1e-3)) if sizes.peephole and sizes.gates(i) else -1
+        for i in range(3)
+    ]
+    biases = [made.bias(cells) if sizes.gates(i) else -1 for i in rows]
+    projection = [made.weights((outputs, cells)) if sizes.projection else -1]
+    projection += [made.bias(outputs, 400) if sizes.projection and draw.pick(True, False) else -1]
+    h = model.tensor((sizes.batch, outputs), "int8", h_scale, h_zero, is_variable=True)
+    c = model.tensor((sizes.batch, cells), "int16", 2.0**exponent, is_variable=True)
+    norms = [
+        made.weights((cells,), "int16", draw.scale(1e-5, 1e-4)) if sizes.norm and sizes.gates(i) else -1
+        for i in rows
+    ]
+    operands = [x, *inputs, *recurrent, *peephole, *biases, *projection, h, c, *norms]
+    if not sizes.norm and draw.pick(True, False):
+        operands = operands[:20]
+    between = [model.tensor((0,), "int16", draw.scale(1e-4, 2e-3)) for _ in rows]
+    hidden_zero = draw.zero_point("int8") if draw.pick(True, False) else 0
+    between.append(model.tensor((0,), "int8", draw.scale(0.004, 0.02), hidden_zero))
+    y = model.tensor((*sizes.leading, outputs), "int8", h_scale, h_zero)
+    options = sizes.options(draw)
+    made.notes.append(str((options, exponent)))
+    model.operator(sizes.builtin, operands, [y], 3, intermediates=between, **options)
+    feeds = [
+        draw.rng.integers(-128, 128, (*sizes.leading, sizes.inputs)).astype(np.int8)
+        for _ in range(INVOCATIONS)
+    ]
+    return made.finish(x, y, feeds)
