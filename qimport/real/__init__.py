@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from qimport.real import activation, elementary, rounding, steps
+from qimport.real import activation, eigen, elementary, rounding, steps
 from qimport.real.steps import Function, Lanes, Steps
 
 Kind = Literal[
@@ -27,6 +27,8 @@ Kind = Literal[
     "log",
     "logistic",
     "logistic_by_cases",
+    "logistic_by_element",
+    "logistic_in_packets",
     "logistic_of_table",
     "neg",
     "relu",
@@ -41,6 +43,7 @@ Kind = Literal[
     "sqrt",
     "square",
     "tanh",
+    "tanh_rational",
 ]
 """Names of the functions."""
 
@@ -59,6 +62,8 @@ FUNCTIONS: dict[str, Function] = {
     "hard_swish": activation.hard_swish,
     "hard_swish_by_sixth": activation.hard_swish_by_sixth,
     "logistic_by_cases": activation.logistic_by_cases,
+    "logistic_by_element": eigen.logistic_by_element,
+    "logistic_in_packets": eigen.logistic_in_packets,
     "logistic_of_table": activation.logistic_of_table,
     "neg": steps.negative,
     "relu": activation.relu,
@@ -71,6 +76,7 @@ FUNCTIONS: dict[str, Function] = {
     "sign": rounding.sign,
     "sqrt": rounding.square_root,
     "square": activation.square,
+    "tanh_rational": eigen.tanh_rational,
     **{
         name: partial(_rounded, getattr(elementary, name))
         for name in ("cos", "erfc", "exp", "expm1", "log", "logistic", "sin", "tanh")
