@@ -1,7 +1,8 @@
 """What compiling gives, as a plain record, and the file it is kept in.
 
-The file is a ZIP archive of four members: ``model.json`` (everything small, readable), ``code.o`` (a
-position-independent ELF object), ``constants.bin`` (weights and tables, packed for that code), ``plan.txt``.
+The file is a ZIP archive of five members: ``model.json`` (everything small, readable), ``code.o`` (a
+position-independent ELF object), ``constants.bin`` (weights and tables, packed for that code), ``state.bin``
+(what the model remembers before the first call), ``plan.txt``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -91,13 +92,24 @@ class SignatureInfo:
     outputs: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class StateInfo:
+    """Something the model remembers from call to call, at ``offset`` of the arena."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
 @dataclass(frozen=True, eq=False)
 class Artefact:
     """A compiled model without anything of this process in it.
 
     ``entry`` is the symbol of ``void entry(inputs, outputs, arena, constants)`` in ``object_code``;
-    ``constants`` lies at a 64-byte aligned address and is read-only; ``plan`` is the kernel plan as text and
-    ``rows`` the kernel row of every call.
+    ``constants`` lies at a 64-byte aligned address and is read-only; ``initial_state`` is what the begin of
+    the arena holds before the first call; ``plan`` is the kernel plan as text and ``rows`` the kernel row of
+    every call.
     """
 
     name: str
@@ -106,12 +118,14 @@ class Artefact:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     signatures: tuple[SignatureInfo, ...]
+    states: tuple[StateInfo, ...]
     arena_bytes: int
     plan: str
     rows: tuple[str, ...]
     entry: str
     object_code: bytes
     constants: Bytes
+    initial_state: Bytes
 
     def to_bytes(self) -> bytes:
         """The content of a file; equal artefacts give equal bytes."""
@@ -119,6 +133,7 @@ class Artefact:
             "model.json": json.dumps(self._description(), indent=1).encode(),
             "code.o": self.object_code,
             "constants.bin": self.constants.tobytes(),
+            "state.bin": self.initial_state.tobytes(),
             "plan.txt": self.plan.encode(),
         }
         stream = io.BytesIO()
@@ -146,6 +161,7 @@ class Artefact:
                 {"key": item.key, "inputs": dict(item.inputs), "outputs": dict(item.outputs)}
                 for item in self.signatures
             ],
+            "states": [asdict(state) | {"shape": list(state.shape)} for state in self.states],
             "arena_bytes": self.arena_bytes,
             "rows": list(self.rows),
             "entry": self.entry,
@@ -208,7 +224,8 @@ def from_bytes(content: bytes, source: str = "compiled model") -> Artefact:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                 raise zipfile.BadZipFile("a member is compressed")
             description = json.loads(archive.read("model.json"))
-            members = {name: archive.read(name) for name in ("code.o", "constants.bin", "plan.txt")}
+            names = ("code.o", "constants.bin", "state.bin", "plan.txt")
+            members = {name: archive.read(name) for name in names}
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
         raise ModelError(f"{source} is no compiled model of qimport, or it is damaged ({error})") from error
     _check_versions(description, source)
@@ -245,12 +262,14 @@ def _assemble(description: Mapping[str, Any], members: Mapping[str, bytes]) -> A
             SignatureInfo(item["key"], dict(item["inputs"]), dict(item["outputs"]))
             for item in description["signatures"]
         ),
+        states=tuple(map(_state_info, description["states"])),
         arena_bytes=int(description["arena_bytes"]),
         plan=members["plan.txt"].decode(),
         rows=tuple(description["rows"]),
         entry=str(description["entry"]),
         object_code=members["code.o"],
         constants=aligned_copy(members["constants.bin"]),
+        initial_state=aligned_copy(members["state.bin"]),
     )
 
 
@@ -266,6 +285,12 @@ def _describe(info: TensorInfo) -> dict[str, Any]:
         "zero_points": list(info.zero_points),
         "axis": info.axis,
     }
+
+
+def _state_info(item: Mapping[str, Any]) -> StateInfo:
+    if item["dtype"] not in DTYPES:
+        raise ValueError(f"unknown element type {item['dtype']!r}")
+    return StateInfo(str(item["name"]), item["dtype"], tuple(map(int, item["shape"])), int(item["offset"]))
 
 
 def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from qimport.artefact import Artefact, SignatureInfo, TensorInfo, aligned_copy
+from qimport.artefact import Artefact, SignatureInfo, StateInfo, TensorInfo, aligned_copy
 from qimport.codegen.backend import assembly, object_code
 from qimport.codegen.host import resolve_target
 from qimport.codegen.program import Program, generate
@@ -148,12 +148,17 @@ class Compilation:
             inputs=self.inputs,
             outputs=self.outputs,
             signatures=self.signatures,
+            states=tuple(
+                StateInfo(state.name, state.type.dtype, state.type.shape, state.offset)
+                for state in self.plan.states
+            ),
             arena_bytes=self.plan.arena_bytes,
             plan=str(self.plan),
             rows=self.program.rows,
             entry=self.program.entry,
             object_code=object_code(self.program.text, self.options.target),
             constants=aligned_copy(self.program.constants),
+            initial_state=aligned_copy(self.plan.initial_state),
         )
 
 

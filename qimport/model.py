@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 from collections import deque
@@ -13,12 +14,13 @@ import numpy as np
 
 from qimport import artefact as files
 from qimport.arrays import Array, Inputs, checked, in_order, to_floats
-from qimport.artefact import Artefact, SignatureInfo, TensorInfo, aligned_bytes
+from qimport.artefact import Artefact, SignatureInfo, StateInfo, TensorInfo, aligned_bytes
 from qimport.codegen.host import why_not_runnable
 from qimport.codegen.jit import LoadedCode, load_object
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, TargetError
 from qimport.ir.graph import Numerics
+from qimport.ir.types import DTYPES
 
 StageText = Callable[[str], str]
 
@@ -27,11 +29,18 @@ class _Workspace:
     """An arena and two arrays of addresses: what one call at a time needs."""
 
     def __init__(self, artefact: Artefact) -> None:
+        self._initial_state = artefact.initial_state
         self._arena = aligned_bytes(artefact.arena_bytes)
         self._arena_address = int(self._arena.ctypes.data)
         self._constants = int(artefact.constants.ctypes.data)
         self._inputs = (ctypes.c_void_p * len(artefact.inputs))()
         self._outputs = (ctypes.c_void_p * len(artefact.outputs))()
+        self.states = tuple(_state(self._arena, info) for info in artefact.states)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all calls."""
+        self._arena[: self._initial_state.size] = self._initial_state
 
     def run(self, code: LoadedCode, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Run on contiguous arrays of the right types, at any addresses."""
@@ -88,8 +97,18 @@ class CompiledModel:
 
     @property
     def arena_bytes(self) -> int:
-        """Scratch memory of one call in flight."""
+        """Memory of one call in flight, or of a session: state and scratch."""
         return self._artefact.arena_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        """How much of :attr:`arena_bytes` a session keeps from call to call; 0 for most models."""
+        return self._artefact.initial_state.size
+
+    @property
+    def states(self) -> tuple[StateInfo, ...]:
+        """What a session remembers: variable tensors and resource variables of the file."""
+        return self._artefact.states
 
     @property
     def plan(self) -> str:
@@ -110,7 +129,7 @@ class CompiledModel:
         )
 
     def run(self, inputs: Inputs, *, quantize: bool = False, dequantize: bool = False) -> list[Array]:
-        """Run once and return new arrays, one per output.
+        """Run once and return new arrays, one per output; a model with state starts from its initial one.
 
         Args:
             inputs: arrays in the order of :attr:`inputs`, a mapping from names (of tensors or of a
@@ -132,6 +151,7 @@ class CompiledModel:
         code = self._load()
         try:
             workspace = self._idle.pop()
+            workspace.reset()
         except IndexError:
             workspace = _Workspace(self._artefact)
         workspace.run(code, ready, outputs)
@@ -147,7 +167,7 @@ class CompiledModel:
     def session(
         self, inputs: Sequence[Array] | None = None, outputs: Sequence[Array] | None = None
     ) -> Session:
-        """An arena with bound buffers, for calls without any copy or allocation.
+        """An arena with bound buffers, for calls without any copy or allocation, and with state of its own.
 
         Args:
             inputs: C-contiguous arrays to read from, at any address; by default the session has its own.
@@ -202,7 +222,8 @@ class CompiledModel:
 class Session:
     """One arena with bound buffers: fill :attr:`inputs`, call :meth:`run`, read :attr:`outputs`.
 
-    A session is for one thread at a time; several sessions of one model run side by side.
+    What the model remembers carries over from one :meth:`run` to the next. A session is for one thread at a
+    time; several sessions of one model run side by side.
     """
 
     def __init__(
@@ -224,9 +245,26 @@ class Session:
         """Arrays that :meth:`run` overwrites."""
         return self._outputs
 
+    @property
+    def states(self) -> tuple[Array, ...]:
+        """What the model remembers now, in the order of :attr:`CompiledModel.states`; may be overwritten."""
+        return self._workspace.states
+
     def run(self) -> None:
         """Compute the outputs from what the input buffers hold."""
         self._workspace.run(self._code, self._inputs, self._outputs)
+
+    def reset(self) -> None:
+        """Forget all runs: the next one is again the first."""
+        self._workspace.reset()
+
+
+def _state(arena: Array, info: StateInfo) -> Array:
+    """The part of an arena that is a state."""
+    dtype = np.dtype(DTYPES[info.dtype][1])
+    nbytes = math.prod(info.shape) * dtype.itemsize
+    part: Array = arena[info.offset : info.offset + nbytes]
+    return part.view(dtype).reshape(info.shape)
 
 
 def _bind(infos: Sequence[TensorInfo], arrays: Sequence[Array] | None, side: str) -> tuple[Array, ...]:

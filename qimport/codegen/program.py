@@ -1,19 +1,22 @@
-"""A plan as one LLVM module: a private function per distinct kernel, and one entry that calls them."""
+"""A plan as one LLVM module: a private function per distinct kernel, and one entry that calls them.
+
+Bodies of control flow have entries of their own, which are private, too.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
-from qimport.codegen.function import I8, I64, PTR
+from qimport.codegen.function import I1, I8, I64, PTR
 from qimport.codegen.table import Row, choose
 from qimport.codegen.target import Target
 from qimport.lower.kernel import Kernel
-from qimport.lower.plan import KernelCall, Plan
+from qimport.lower.plan import ControlCall, KernelCall, Operand, Plan
 
 Choice = Callable[[Kernel, Target], Row]
 
@@ -24,7 +27,7 @@ class Program:
 
     ``entry`` is ``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)``; inputs and outputs
     are arrays of pointers; ``constants`` must be kept at an address that is a multiple of 64. ``rows``
-    names the kernel row of every call.
+    names the kernel row of every call, in the order in which the plan prints them.
     """
 
     module: Any
@@ -46,14 +49,13 @@ def generate(plan: Plan, target: Target, prefix: str = "qimport", choice: Choice
     module = ir.Module(prefix)
     module.triple = target.triple
     writer = _Writer(module, target, prefix, choice)
-    for call in plan.calls:
-        writer.add(call)
-    writer.finish()
-    return Program(module, writer.entry.name, b"".join(writer.blobs), tuple(writer.rows))
+    entry = _Entry(writer, f"{prefix}_entry")
+    entry.write(plan)
+    return Program(module, entry.function.name, b"".join(writer.blobs), tuple(writer.rows))
 
 
 class _Writer:
-    """Collects kernels, tables and calls."""
+    """Collects kernels and tables of all entries of a module."""
 
     def __init__(self, module: Any, target: Target, prefix: str, choice: Choice) -> None:
         self.module, self.target, self.prefix, self.choice = module, target, prefix, choice
@@ -62,13 +64,10 @@ class _Writer:
         self.blobs: list[bytes] = []
         self.size = 0
         self.rows: list[str] = []
-        self.entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR] * 4), f"{prefix}_entry")
-        self.entry.attributes.add("nounwind")
-        self.b = ir.IRBuilder(self.entry.append_basic_block("entry"))
-        self.loaded: dict[tuple[str, int], Any] = {}
+        self.bodies = 0
 
-    def add(self, call: KernelCall) -> None:
-        """Emit the call's kernel unless an equal one exists, store its tables, call it."""
+    def kernel(self, call: KernelCall) -> tuple[Any, int]:
+        """The function of the call's kernel, emitted unless an equal one exists, and where its tables lie."""
         kernel = call.kernel
         row = self.choice(kernel, self.target)
         layout = row.layout(kernel, self.target)
@@ -79,16 +78,8 @@ class _Writer:
             function.linkage = "internal"
             function.attributes.add("noinline")  # keeps names for profilers and bounds the stack
             self.known[identity] = name
-        place = self._store(row.tables(kernel, layout))
-        arguments = [self._address(operand.space, operand.index, operand.offset) for operand in call.operands]
-        arguments.append(self._offset(self.entry.args[3], place))
-        arguments.append(self._address(call.result.space, call.result.index, call.result.offset))
-        self.b.call(self.module.globals[self.known[identity]], arguments)
         self.rows.append(row.name)
-
-    def finish(self) -> None:
-        """End the entry function."""
-        self.b.ret_void()
+        return self.module.globals[self.known[identity]], self._store(row.tables(kernel, layout))
 
     def _store(self, tables: bytes) -> int:
         """Offset of ``tables`` among the constants; equal tables are kept once."""
@@ -99,15 +90,110 @@ class _Writer:
             self.size += len(padded)
         return self.shared[tables]
 
-    def _address(self, space: str, index: int, offset: int) -> Any:
-        if space in ("arena", "state"):
-            return self._offset(self.entry.args[2], offset)
-        key = (space, index)
+    def body(self, plan: Plan) -> Any:
+        """The entry of a plan that control flow runs."""
+        entry = _Entry(self, f"{self.prefix}_body_{self.bodies}")
+        self.bodies += 1
+        entry.function.linkage = "internal"
+        entry.write(plan)
+        return entry.function
+
+
+class _Entry:
+    """``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)`` of one plan."""
+
+    def __init__(self, writer: _Writer, name: str) -> None:
+        self.writer = writer
+        signature = ir.FunctionType(ir.VoidType(), [PTR] * 4)
+        self.function = ir.Function(writer.module, signature, name)
+        self.function.attributes.add("nounwind")
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.loaded: dict[tuple[str, int], Any] = {}
+
+    def write(self, plan: Plan) -> None:
+        """Every call of ``plan``, then the end of the function."""
+        for call in plan.calls:
+            if isinstance(call, KernelCall):
+                self._call(call)
+            elif call.kind == "if":
+                self._branch(call)
+            else:
+                self._loop(call)
+        self.b.ret_void()
+
+    def _call(self, call: KernelCall) -> None:
+        function, tables = self.writer.kernel(call)
+        arguments = [self._operand(operand) for operand in call.operands]
+        arguments += [self._offset(self.function.args[3], tables), self._operand(call.result)]
+        self.b.call(function, arguments)
+
+    def _branch(self, call: ControlCall) -> None:
+        """Run the body that the first operand chooses."""
+        self.writer.rows.append("branch")
+        then, other = map(self.writer.body, call.bodies)
+        condition, *operands = map(self._operand, call.operands)
+        inputs, outputs = self._pointers(operands), self._pointers(map(self._operand, call.outcomes))
+        arguments = [inputs, outputs, self._operand(call.scratch), self.function.args[3]]
+        with self.b.if_else(self._holds(condition)) as (first, second):
+            with first:
+                self.b.call(then, arguments)
+            with second:
+                self.b.call(other, arguments)
+
+    def _loop(self, call: ControlCall) -> None:
+        """Keep the values in the results; a round writes the next ones to scratch and copies them."""
+        self.writer.rows.append("loop")
+        condition, body = map(self.writer.body, call.bodies)
+        scratch, constants = self._operand(call.scratch), self.function.args[3]
+        values = [self._operand(outcome) for outcome in call.outcomes]
+        sizes = [outcome.type.nbytes for outcome in call.outcomes]
+        *following, verdict = [self._offset(scratch, offset) for offset in call.next_values]
+        present, after, answer = map(self._pointers, (values, following, [verdict]))
+        for value, operand, size in zip(values, map(self._operand, call.operands), sizes, strict=True):
+            self._copy(value, operand, size)
+        head, round_, end = (self.function.append_basic_block(name) for name in ("while", "do", "done"))
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        self.b.call(condition, [present, answer, scratch, constants])
+        self.b.cbranch(self._holds(verdict), round_, end)
+        self.b.position_at_end(round_)
+        self.b.call(body, [present, after, scratch, constants])
+        for value, new, size in zip(values, following, sizes, strict=True):
+            self._copy(value, new, size)
+        self.b.branch(head)
+        self.b.position_at_end(end)
+
+    def _holds(self, condition: Any) -> Any:
+        """Whether the bool at an address is true."""
+        return self.b.icmp_unsigned("!=", self.b.load(condition, typ=I8, align=1), I8(0))
+
+    def _pointers(self, pointers: Iterable[Any]) -> Any:
+        """An array of ``pointers`` on the stack."""
+        items = list(pointers)
+        with self.b.goto_entry_block():
+            array = self.b.alloca(ir.ArrayType(PTR, max(len(items), 1)))
+        for number, pointer in enumerate(items):
+            self.b.store(pointer, self.b.gep(array, [I64(number)], source_etype=PTR))
+        return array
+
+    def _copy(self, destination: Any, source: Any, size: int) -> None:
+        name = "llvm.memcpy.p0.p0.i64"
+        declared = self.writer.module.globals.get(name)
+        if declared is None:
+            signature = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1])
+            declared = ir.Function(self.writer.module, signature, name)
+        self.b.call(declared, [destination, source, I64(size), I1(0)])
+
+    def _operand(self, operand: Operand) -> Any:
+        """The address of an operand; addresses from the caller's arrays are loaded once."""
+        if operand.space in ("arena", "state"):
+            return self._offset(self.function.args[2], operand.offset)
+        key = (operand.space, operand.index)
         if key not in self.loaded:
-            array = self.entry.args[0 if space == "input" else 1]
-            place = self.b.gep(array, [I64(index)], source_etype=PTR)
+            array = self.function.args[0 if operand.space == "input" else 1]
+            place = self.b.gep(array, [I64(operand.index)], source_etype=PTR)
             self.loaded[key] = self.b.load(place, typ=PTR)
-        return self._offset(self.loaded[key], offset)
+        return self._offset(self.loaded[key], operand.offset)
 
     def _offset(self, pointer: Any, offset: int) -> Any:
         return self.b.gep(pointer, [I64(offset)], source_etype=I8) if offset else pointer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError
@@ -14,6 +14,7 @@ from qimport.frontend.model import Model, Operator, Signature, SubGraph, Tensor
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.ops.context import (
     CUSTOM_IMPORTERS,
+    Body,
     OperatorContext,
     OperatorImporter,
     RefusedError,
@@ -25,14 +26,11 @@ from qimport.ir.types import TensorType
 
 CONTROL_FLOW = (
     "CALL",
-    "CALL_ONCE",
-    "IF",
-    "WHILE",
     "STABLEHLO_CASE",
     "STABLEHLO_WHILE",
     "STABLEHLO_COMPOSITE",
 )
-"""Operators that run other subgraphs."""
+"""Operators that run other subgraphs and are not supported."""
 
 UNKNOWN_CUSTOM = (
     "custom operators are not supported; qimport.register_custom_operator takes a function that imports it"
@@ -57,7 +55,8 @@ class Imported:
     """A model as a qnn graph.
 
     ``tensors`` maps tensor indices of the file to the graph's values, for comparison layer by layer, without
-    constants. ``signatures`` are those of the imported subgraph.
+    constants. ``signatures`` are those of the imported subgraph; ``variables`` says what each state of the
+    graph is.
     """
 
     graph: Graph
@@ -65,6 +64,7 @@ class Imported:
     outputs: tuple[TensorInfo, ...]
     signatures: tuple[Signature, ...]
     tensors: Mapping[int, Value]
+    variables: tuple[Variable, ...]
 
 
 def import_model(
@@ -95,14 +95,24 @@ def import_model(
         raise ArgumentError(f"the model has no subgraph {subgraph}; it has {len(model.subgraphs)}, from 0 on")
     chosen = model.subgraphs[subgraph]
     signatures = tuple(signature for signature in model.signatures if signature.subgraph == subgraph)
-    return _Import(chosen, choose_shapes(chosen, signatures, batch, shapes)).run(signatures)
+    return _Import(model, (subgraph,), choose_shapes(chosen, signatures, batch, shapes)).run(signatures)
 
 
 class _Import:
     """The state of one import: what each tensor of the file has become so far."""
 
-    def __init__(self, subgraph: SubGraph, input_shapes: Mapping[int, tuple[int, ...]]) -> None:
-        self.subgraph = subgraph
+    def __init__(
+        self,
+        model: Model,
+        path: tuple[int, ...],
+        input_shapes: Mapping[int, tuple[int, ...]],
+        handles: Mapping[int, Variable] | None = None,
+        known: Mapping[Variable, Value] | None = None,
+    ) -> None:
+        """``path`` are the subgraphs that run each other, from the outermost to this one."""
+        self.model = model
+        self.path = path
+        self.subgraph = subgraph = model.subgraphs[path[-1]]
         self.input_shapes = input_shapes
         self.reshaped = any(subgraph.tensors[index].shape != shape for index, shape in input_shapes.items())
         self.builder = Builder()
@@ -111,21 +121,20 @@ class _Import:
         self.constants: dict[int, Value] = {}
         self.unknown: set[Value] = set()  # after an unsupported operator: the type is what the file states
         self.lost: set[int] = set()  # after an unsupported operator: not even the type is known
-        self.memory = Memory()
+        self.handles = dict(handles or {})
+        self.memory = Memory(dict(known or {}))
         self.writers = _find_writers(subgraph)
 
     def run(self, signatures: tuple[Signature, ...]) -> Imported:
         if not self.subgraph.outputs:
             raise ModelError("the subgraph has no outputs, expected at least one")
-        for index in self.subgraph.inputs:
-            self._define_input(self.subgraph.tensors[index])
-        for operator in self.subgraph.operators:
-            self._check_operands(operator)
-            self._import_operator(operator)
+        self._import_operators()
         outputs = [self._output(self.subgraph.tensors[index]) for index in self.subgraph.outputs]
         if self.reasons:
             raise UnsupportedError(self.reasons)
         known = [value for value in outputs if value is not None]
+        if not self._assigned_elsewhere():
+            self.memory.freeze()
         graph = Graph(
             self.subgraph.name or "main",
             tuple(self.values[index] for index in self.subgraph.inputs),
@@ -140,7 +149,65 @@ class _Import:
             self._describe(self.subgraph.outputs, graph.outputs),
             signatures,
             self.values,
+            tuple(self.memory.before),
         )
+
+    def run_body(self) -> Body:
+        """Import a subgraph that another one runs."""
+        self._import_operators()
+        outputs: list[Value | Variable] = []
+        for index in self.subgraph.outputs:
+            found = self.handles.get(index) or self._output(self.subgraph.tensors[index])
+            if found is not None:
+                outputs.append(found)
+        if self.reasons:
+            raise UnsupportedError(self.reasons)
+        inputs = tuple(self.handles.get(index) or self.values[index] for index in self.subgraph.inputs)
+        nodes = tuple(self.builder.nodes)
+        return Body(
+            self.subgraph.name or f"subgraph_{self.path[-1]}", inputs, tuple(outputs), nodes, self.memory
+        )
+
+    def _import_operators(self) -> None:
+        for index in self.subgraph.inputs:
+            if index not in self.handles:
+                self._define_input(self.subgraph.tensors[index])
+        for operator in self.subgraph.operators:
+            self._check_operands(operator)
+            self._import_operator(operator)
+
+    def _import_body(self, subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False) -> Body:
+        """Import subgraph ``subgraph`` as something that this one runs on ``operands``."""
+        if not 0 <= subgraph < len(self.model.subgraphs):
+            raise ModelError(f"there is no subgraph {subgraph} to run")
+        if subgraph in self.path:
+            raise ModelError(f"subgraph {subgraph} runs itself")
+        indices = self.model.subgraphs[subgraph].inputs
+        if len(indices) != len(operands):
+            raise ModelError(
+                f"subgraph {subgraph} has {len(indices)} inputs, but it is run on {len(operands)} operands"
+            )
+        pairs = list(zip(indices, operands, strict=True))
+        shapes = {index: operand.type.shape for index, operand in pairs if isinstance(operand, Value)}
+        handles = {index: operand for index, operand in pairs if isinstance(operand, Variable)}
+        known = {} if once else self.memory.resources()
+        try:
+            return _Import(self.model, (*self.path, subgraph), shapes, handles, known).run_body()
+        except UnsupportedError as error:
+            self.reasons += [
+                replace(reason, op=f"{reason.op} of subgraph {subgraph}") for reason in error.reasons
+            ]
+            raise RefusedError from error
+        except ModelError as error:
+            raise ModelError(f"subgraph {subgraph}: {error}") from error
+
+    def _assigned_elsewhere(self) -> bool:
+        """Whether a variable may be assigned by a subgraph that does not belong to this one."""
+        own = {self.path[-1]}
+        for operator in self.subgraph.operators:
+            own.update(value for key, value in operator.options.items() if key.endswith("subgraph_index"))
+        others = (graph for number, graph in enumerate(self.model.subgraphs) if number not in own)
+        return any(operator.builtin == "ASSIGN_VARIABLE" for graph in others for operator in graph.operators)
 
     def _describe(self, indices: Sequence[int], values: Sequence[Value]) -> tuple[TensorInfo, ...]:
         tensors = [self.subgraph.tensors[index] for index in indices]
@@ -202,6 +269,8 @@ class _Import:
         if variable not in self.memory.now:
             if tensor.raw is not None:
                 raise UnsupportedTensorError("it is a variable with content in the file; expected none")
+            if len(self.path) > 1:
+                raise UnsupportedTensorError("variable tensors inside control flow are not supported")
             type_ = tensor_type(tensor, tensor.shape)
             _require_elements(tensor.shape)
             self.memory.define(variable, type_, value_name(tensor), reset_content(type_))
@@ -215,7 +284,7 @@ class _Import:
         Custom operators may keep scratch memory in a tensor without content.
         """
         for index in operator.inputs:
-            if index == -1 or index in self.values or index in self.lost:
+            if index == -1 or index in self.values or index in self.lost or index in self.handles:
                 continue
             if self.subgraph.tensors[index].is_variable:
                 continue
@@ -234,7 +303,8 @@ class _Import:
         values: list[Value] = []
         with contextlib.suppress(RefusedError):
             values = self._run_importer(operator)
-        for position, index in enumerate(operator.outputs):
+        plain = [index for index in operator.outputs if index not in self.handles]
+        for position, index in enumerate(plain):
             if position < len(values):
                 self._store(self.subgraph.tensors[index], values[position])
             else:
@@ -258,20 +328,30 @@ class _Import:
         context = OperatorContext(
             operator=operator,
             tensors=self.subgraph.tensors,
-            inputs=[None if index == -1 else self._operand(operator, index) for index in operator.inputs],
-            results=[self._result(operator, index) for index in operator.outputs],
+            inputs=[
+                None if index == -1 or index in self.handles else self._operand(operator, index)
+                for index in operator.inputs
+            ],
+            results=[self._result(operator, i) for i in operator.outputs if not self._is_resource(i)],
             builder=self.builder,
             unknown=self.unknown,
             reshaped=self.reshaped,
             memory=self.memory,
+            handles=[self.handles.get(index) for index in operator.inputs],
+            import_body=self._import_body,
         )
         try:
             function(context)
+            for position, variable in context.result_handles.items():
+                self.handles[operator.outputs[position]] = variable
         finally:
             self.reasons += context.reasons
         if context.depends_on_unknown:
             self.unknown.update(value for value in context.values if not value.is_constant)
         return context.values
+
+    def _is_resource(self, index: int) -> bool:
+        return self.subgraph.tensors[index].dtype == "resource"
 
     def _find_importer(self, operator: Operator) -> OperatorImporter:
         """Return the operator's importer; refuse operators and versions that have none."""

@@ -5,7 +5,6 @@ In the graph a variable is no place but a succession of values; :class:`Memory` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,10 +26,11 @@ class Variable(NamedTuple):
 class Memory:
     """The variables of one subgraph, in the order in which its operators first touch them.
 
-    ``initial`` is the content of resource variables before the first call, where it is known.
+    ``initial`` is the content of resource variables before the first call, where something assigns it. For a
+    subgraph that control flow runs, ``initial`` are the values in the graph around it.
     """
 
-    initial: Mapping[Variable, Value] = field(default_factory=dict)
+    initial: dict[Variable, Value] = field(default_factory=dict)
     before: dict[Variable, Value] = field(default_factory=dict)
     now: dict[Variable, Value] = field(default_factory=dict)
     contents: dict[Variable, Array] = field(default_factory=dict)
@@ -41,12 +41,44 @@ class Memory:
             self.before[variable] = self.now[variable] = Value(type_, name)
             self.contents[variable] = content
 
+    def read(self, variable: Variable) -> Value | None:
+        """The present content of a resource variable; None if nothing has assigned it yet."""
+        known = self.initial.get(variable)
+        if known is not None:
+            self.define(variable, known.type, variable.shared_name, _content(known))
+        return self.now.get(variable)
+
+    def assign(self, variable: Variable, value: Value) -> TensorType:
+        """Replace the content of a resource variable; return the type that it must have."""
+        known = self.initial.get(variable, value)
+        same = known.type == value.type
+        self.define(variable, value.type, variable.shared_name, _content(known if same else value))
+        self.now[variable] = value
+        return self.before[variable].type
+
+    def resources(self) -> dict[Variable, Value]:
+        """The present content of every resource variable that has been assigned."""
+        known = {**self.initial, **self.now}
+        return {variable: value for variable, value in known.items() if variable.tensor == -1}
+
+    def freeze(self) -> None:
+        """Make constants of the variables that keep their content: nothing else assigns them."""
+        for variable, before in list(self.before.items()):
+            if self.now[variable] is before:
+                before.data = self.contents[variable]
+                del self.before[variable], self.now[variable], self.contents[variable]
+
     def states(self) -> tuple[State, ...]:
         """Every variable as a state of the graph."""
         return tuple(
             State(before, self.now[variable], self.contents[variable])
             for variable, before in self.before.items()
         )
+
+
+def _content(value: Value) -> Array:
+    """The content of a constant; zeros for anything else, which nobody reads before it is assigned."""
+    return np.zeros(value.type.shape, value.type.numpy) if value.data is None else value.data
 
 
 def reset_content(type_: TensorType) -> Array:

@@ -45,10 +45,9 @@ def interpret(
             known[value] = array
             if observe is not None:
                 observe(value, array)
-    results = [np.asarray(v.data if v.data is not None else known[v]) for v in graph.results]
-    outputs = len(graph.outputs)
-    memory[:] = results[outputs:]
-    return results[:outputs]
+    found = [np.asarray(v.data if v.data is not None else known[v]) for v in graph.results]
+    memory[:] = found[len(graph.outputs) :]
+    return found[: len(graph.outputs)]
 
 
 def initial_states(graph: Graph) -> list[Array]:

@@ -9,6 +9,8 @@ import numpy as np
 
 DTYPES: dict[str, tuple[str, type[np.generic]]] = {
     "bool": ("i1", np.bool_),
+    "int2": ("i2", np.int8),
+    "int4": ("i4", np.int8),
     "int8": ("i8", np.int8),
     "uint8": ("u8", np.uint8),
     "int16": ("i16", np.int16),
@@ -19,7 +21,10 @@ DTYPES: dict[str, tuple[str, type[np.generic]]] = {
     "float32": ("f32", np.float32),
     "float64": ("f64", np.float64),
 }
-"""Element types by name: the short form used in printed graphs, and the NumPy scalar type."""
+"""Element types by name: the short form used in printed graphs, and the NumPy scalar type.
+
+int2 and int4 occur as constants only, one element to a byte.
+"""
 
 DTYPE_BY_SHORT_NAME = {short: name for name, (short, _) in DTYPES.items()}
 
@@ -27,7 +32,7 @@ INTEGER_RANGE: dict[str, tuple[int, int]] = {
     name: (int(np.iinfo(scalar).min), int(np.iinfo(scalar).max))
     for name, (_, scalar) in DTYPES.items()
     if issubclass(scalar, np.integer)
-}
+} | {"int2": (-2, 1), "int4": (-8, 7)}
 """Smallest and largest value of every integer element type."""
 
 

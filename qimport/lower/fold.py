@@ -17,13 +17,15 @@ def fold_constants(graph: Graph, numerics: Numerics) -> Graph:
     """Evaluate the nodes whose operands are all constants, and ``qnn.shape`` whatever its operand is.
 
     A few bytes that broadcasting or padding makes a huge constant of stay a computation: neither compiling
-    nor the code shall take more memory than the file accounts for.
+    nor the code shall take more memory than the file accounts for. Nor does anything run that may not end.
     """
 
     def fold(_: Builder, site: Site) -> Sequence[Value] | None:
         operands, node = site.operands, site.node
         known = all(value is None or value.is_constant for value in operands)
         if not isinstance(node.op, Shape) and (not known or _explodes(operands, node.outputs)):
+            return None
+        if node.bodies:
             return None
         arrays = tuple(None if value is None else value.data for value in operands)
         call = Node(node.op, operands, node.outputs).call(numerics, arrays)

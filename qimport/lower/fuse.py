@@ -21,7 +21,9 @@ ELEMENTWISE = (
     prim.Compare,
     prim.DivRound,
     prim.Fma,
+    prim.LeadingZeros,
     prim.Lut,
+    prim.Lut16,
     prim.Math,
     prim.Rescale,
     prim.Select,
@@ -70,6 +72,8 @@ class _Fusion:
         for node in self.graph.nodes:
             if not isinstance(node.op, ELEMENTWISE):
                 stored.update(value for value in node.inputs if value is not None)
+            if node.bodies:
+                stored.update(node.outputs)
         stored.update(value for value, nodes in self.users.items() if len(set(nodes)) > 1)
         return stored
 

@@ -71,13 +71,17 @@ def run_passes(graph: Graph, passes: Sequence[Pass], numerics: Numerics) -> Grap
 
 
 def apply_rules(graph: Graph, numerics: Numerics) -> Graph:
-    """Replace every qnn node by what its lowering rule emits; results of graphs lose their quantization."""
+    """Replace every qnn node by what its lowering rule emits; results of graphs lose their quantization.
+
+    Bodies of control flow are lowered as graphs of their own.
+    """
 
     def apply(emit: Emitter, site: Site) -> Sequence[Value]:
         node = site.node
         if not isinstance(node.op, QnnOperation) or type(node.op) not in RULES:
             raise CompilerBug(f"there is no lowering rule for {node.op.NAME}")
-        made = RULES[type(node.op)](emit, node.op, Use(node.call(numerics), site.operands))
+        bodies = tuple(lower(body, numerics) for body in node.bodies)
+        made = RULES[type(node.op)](emit, node.op, Use(node.call(numerics), site.operands, bodies))
         results = made if isinstance(made, tuple) else (made,)
         _check_results(node, results)
         return results

@@ -39,10 +39,14 @@ class Place:
 
 @dataclass
 class Step:
-    """A kernel to run, before addresses are known."""
+    """A kernel to run, before addresses are known.
+
+    For control flow ``group`` is its only node and ``results`` are the places of all its results.
+    """
 
     group: Group
     result: Place
+    results: tuple[Place, ...] = ()
 
 
 @dataclass
@@ -104,7 +108,9 @@ class Placement:
 
     def _visit(self, group: Group) -> None:
         root, result = group.root, group.result
-        if isinstance(root.op, prim.Reshape):
+        if root.bodies:
+            self._control(root)
+        elif isinstance(root.op, prim.Reshape):
             self._share(root, 0)
         elif isinstance(root.op, prim.Slice) and (begin := contiguous_begin(root)) is not None:
             self._share(root, begin)
@@ -118,6 +124,20 @@ class Placement:
         if value not in self.places:
             self.places[value] = Place(Buffer("arena", 0, value.type.nbytes))
         return self.places[value]
+
+    def _control(self, node: Node) -> None:
+        """Control flow: all its operands must lie in memory, so constants are copied there."""
+        copies: dict[Value, Value] = {}
+        for value in node.inputs:
+            if value is not None and value.is_constant and value not in copies:
+                copies[value] = Value(value.type, f"{value.name}.copy")
+                self.places[copies[value]] = Place(Buffer("arena", 0, value.type.nbytes))
+        operands = tuple(None if value is None else copies.get(value, value) for value in node.inputs)
+        results = tuple(self._demand(value) for value in node.outputs)
+        group = Group((replace(node, inputs=operands),), node.outputs[0])
+        self.steps.append(Step(group, results[0], results))
+        for value, copy in copies.items():
+            self._copy(value, value.type.shape, self.places[copy])
 
     def _share(self, node: Node, offset: int) -> None:
         """A view: operand and result are the same memory where nobody has already decided otherwise."""
@@ -150,8 +170,9 @@ class Placement:
             assert part is not None
             offset = whole.offset + start * inner * result.type.itemsize
             place = Place(whole.buffer, offset, stride)
-            private = len(self.users[part]) == 1 and part not in self.graph.outputs
-            if part in self.computed and part not in self.places and (private or stride is None):
+            private = len(self.users[part]) == 1 and part not in self.graph.results
+            free = part in self.computed and part not in self.places and not self.producers[part].bodies
+            if free and (private or stride is None):
                 self.places[part] = place
             else:
                 self._copy(part, part.type.shape, place)

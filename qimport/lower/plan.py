@@ -8,15 +8,19 @@ it reads last.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
 
+from qimport import prim
 from qimport.errors import CompilerBug
-from qimport.ir.graph import Array, Graph, Value
+from qimport.ir.graph import Array, Graph
 from qimport.ir.types import TensorType
 from qimport.lower.arena import ALIGNMENT, Lifetime, aligned, assign_offsets, check_offsets
 from qimport.lower.fuse import ELEMENTWISE, Group, fuse
 from qimport.lower.kernel import Kernel, make_kernel
-from qimport.lower.placement import Buffer, Place, Placement, Space
+from qimport.lower.placement import Buffer, Place, Placement, Space, Step
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,69 @@ class KernelCall:
     constants: tuple[Array, ...]
     origin: str
 
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        """What it writes."""
+        return (self.result,)
+
+    def relocate(self, move: Callable[[Operand], Operand]) -> KernelCall:
+        """The same on operands that ``move`` gives."""
+        return replace(self, operands=tuple(map(move, self.operands)), result=move(self.result))
+
+    def lines(self) -> list[str]:
+        """What is printed of it."""
+        operands = ", ".join(map(str, self.operands))
+        return [f"{self.kernel.describe()}  ({operands}) -> {self.result}"]
+
+
+@dataclass(frozen=True)
+class ControlCall:
+    """A branch or a loop over other plans, which have no states; see :mod:`qimport.ir.control`.
+
+    ``scratch`` is memory for the arena of the body that runs and, in a loop, behind it for the next values
+    and the condition. A loop begins with a copy of the operands to the results and keeps its values there.
+    """
+
+    kind: Literal["if", "while"]
+    bodies: tuple[Plan, ...]
+    operands: tuple[Operand, ...]
+    outcomes: tuple[Operand, ...]
+    scratch: Operand
+    origin: str
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        """What it writes."""
+        return (*self.outcomes, self.scratch)
+
+    @property
+    def next_values(self) -> tuple[int, ...]:
+        """Offset into ``scratch`` of the next value of every result of a loop, then of the condition."""
+        offsets = [max(body.arena_bytes for body in self.bodies)]
+        for outcome in self.outcomes:
+            offsets.append(offsets[-1] + aligned(outcome.type.nbytes))
+        return tuple(offsets)
+
+    def relocate(self, move: Callable[[Operand], Operand]) -> ControlCall:
+        """The same on operands that ``move`` gives."""
+        return replace(
+            self,
+            operands=tuple(map(move, self.operands)),
+            outcomes=tuple(map(move, self.outcomes)),
+            scratch=move(self.scratch),
+        )
+
+    def lines(self) -> list[str]:
+        """What is printed of it, the bodies behind it."""
+        operands, outcomes = (", ".join(map(str, items)) for items in (self.operands, self.outcomes))
+        found = [f"{self.kind}  ({operands}) -> {outcomes}, scratch {self.scratch}"]
+        for body in self.bodies:
+            found += [f"    {line}" for line in str(body).splitlines()]
+        return found
+
+
+PlanCall = KernelCall | ControlCall
+
 
 @dataclass(frozen=True)
 class StatePlace:
@@ -67,7 +134,7 @@ class Plan:
     name: str
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
-    calls: tuple[KernelCall, ...]
+    calls: tuple[PlanCall, ...]
     arena_bytes: int
     states: tuple[StatePlace, ...] = ()
     state_bytes: int = 0
@@ -85,8 +152,8 @@ class Plan:
         lines = [f"plan {self.name}: arena {self.arena_bytes} bytes{kept}, {len(self.calls)} kernel calls"]
         lines += [f"  state {state.name} at {state.offset}: {state.type}" for state in self.states]
         for number, call in enumerate(self.calls):
-            operands = ", ".join(map(str, call.operands))
-            lines.append(f"  {number:3} {call.kernel.describe()}  ({operands}) -> {call.result}")
+            first, *others = call.lines()
+            lines += [f"  {number:3} {first}", *(f"  {line}" for line in others)]
         return "\n".join(lines)
 
 
@@ -99,14 +166,7 @@ def make_plan(graph: Graph) -> Plan:
     states, state_bytes = _place_states(graph, placement)
     arena_bytes = state_bytes + check_offsets(lifetimes, offsets)
     offsets = [state_bytes + offset for offset in offsets]
-    located = tuple(
-        replace(
-            call,
-            operands=tuple(_locate(operand, offsets) for operand in call.operands),
-            result=_locate(call.result, offsets),
-        )
-        for call in calls
-    )
+    located = tuple(call.relocate(lambda operand: _locate(operand, offsets)) for call in calls)
     inputs = tuple(value.type for value in graph.inputs)
     outputs = tuple(value.type for value in graph.outputs)
     plan = Plan(graph.name, inputs, outputs, located, arena_bytes, states, state_bytes)
@@ -130,32 +190,55 @@ def _locate(operand: Operand, offsets: list[int]) -> Operand:
     return replace(operand, index=0, offset=offsets[operand.index] + operand.offset)
 
 
-def _schedule(placement: Placement) -> tuple[list[KernelCall], list[Lifetime]]:
-    """Kernel calls with buffer-relative operands, and when each arena buffer is alive."""
+def _schedule(placement: Placement) -> tuple[list[PlanCall], list[Lifetime]]:
+    """Calls with buffer-relative operands, and when each arena buffer is alive."""
     numbers: dict[Buffer, int] = {}
     lifetimes: list[Lifetime] = []
 
-    def operand(value: Value, place: Place, time: int) -> Operand:
+    def operand(type_: TensorType, place: Place, time: int) -> Operand:
         index = place.buffer.index
         if place.buffer.space == "arena":
             index = numbers.setdefault(place.buffer, len(numbers))
             if index == len(lifetimes):
                 lifetimes.append(Lifetime(place.buffer.nbytes, time, time))
             lifetimes[index] = replace(lifetimes[index], last=time)
-        return Operand(place.buffer.space, index, place.offset, value.type)
+        return Operand(place.buffer.space, index, place.offset, type_)
 
-    calls = []
+    calls: list[PlanCall] = []
     for time, step in enumerate(placement.steps):
+        if step.results:
+            calls.append(_control_call(placement, step, partial(operand, time=time)))
+            continue
         kernel = make_kernel(step.group, step.result.row_stride, False)
-        operands = tuple(operand(value, placement.find(value), time) for value in kernel.graph.inputs)
-        result = operand(kernel.result, step.result, time)
+        operands = tuple(operand(value.type, placement.find(value), time) for value in kernel.graph.inputs)
+        result = operand(kernel.result.type, step.result, time)
         constants = tuple(value.data for value in kernel.constants() if value.data is not None)
         origins = dict.fromkeys(node.origin for node in step.group.nodes if node.origin)
         calls.append(KernelCall(kernel, operands, result, constants, "; ".join(origins)))
     return _reuse_operands(calls, lifetimes), lifetimes
 
 
-def _reuse_operands(calls: list[KernelCall], lifetimes: list[Lifetime]) -> list[KernelCall]:
+def _control_call(
+    placement: Placement, step: Step, operand: Callable[[TensorType, Place], Operand]
+) -> ControlCall:
+    """A branch or a loop with the plans of its bodies."""
+    node = step.group.root
+    values = [value for value in node.inputs if value is not None]
+    outcomes = tuple(operand(v.type, place) for v, place in zip(node.outputs, step.results, strict=True))
+    call = ControlCall(
+        "while" if isinstance(node.op, prim.While) else "if",
+        tuple(make_plan(body) for body in node.bodies),
+        tuple(operand(value.type, placement.find(value)) for value in values),
+        outcomes,
+        Operand("arena", 0, 0, TensorType("uint8", ())),
+        node.origin,
+    )
+    nbytes = call.next_values[-1] + ALIGNMENT if call.kind == "while" else call.next_values[0]
+    scratch = Place(Buffer("arena", 0, nbytes))
+    return replace(call, scratch=operand(TensorType("uint8", (nbytes,)), scratch))
+
+
+def _reuse_operands(calls: list[PlanCall], lifetimes: list[Lifetime]) -> list[PlanCall]:
     """Let results take over the buffer of an operand that dies in the same elementwise kernel."""
     merged: dict[int, int] = {}
 
@@ -165,6 +248,8 @@ def _reuse_operands(calls: list[KernelCall], lifetimes: list[Lifetime]) -> list[
         return index
 
     for time, call in enumerate(calls):
+        if not isinstance(call, KernelCall):
+            continue
         target = call.result
         if target.space != "arena" or target.offset != 0 or call.kernel.result_row_stride is not None:
             continue
@@ -188,10 +273,7 @@ def _reuse_operands(calls: list[KernelCall], lifetimes: list[Lifetime]) -> list[
     def renumber(operand: Operand) -> Operand:
         return replace(operand, index=final(operand.index)) if operand.space == "arena" else operand
 
-    return [
-        replace(call, operands=tuple(map(renumber, call.operands)), result=renumber(call.result))
-        for call in calls
-    ]
+    return [call.relocate(renumber) for call in calls]
 
 
 def _elementwise_operand(kernel: Kernel, position: int) -> bool:
@@ -210,9 +292,10 @@ def check_plan(plan: Plan) -> None:
         CompilerBug: naming the call.
     """
     for number, call in enumerate(plan.calls):
-        for operand in (*call.operands, call.result):
+        for operand in (*call.operands, *call.results):
             limit = _limit(plan, operand)
-            stride = call.kernel.result_row_stride if operand is call.result else None
+            own = isinstance(call, KernelCall) and operand is call.result
+            stride = call.kernel.result_row_stride if own else None
             end = operand.offset + _extent(operand.type, stride)
             start = plan.state_bytes if operand.space == "arena" else 0
             if operand.offset < start or end > limit:
@@ -233,4 +316,4 @@ def _extent(type_: TensorType, row_stride: int | None) -> int:
     return ((rows - 1) * row_stride + type_.shape[-1]) * type_.itemsize
 
 
-__all__ = ["ALIGNMENT", "KernelCall", "Operand", "Plan", "check_plan", "make_plan"]
+__all__ = ["ALIGNMENT", "ControlCall", "KernelCall", "Operand", "Plan", "check_plan", "make_plan"]

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from qimport import prim
-from qimport.ir.graph import Array, Builder, Call, Numerics, Value
+from qimport.elements import Relation
+from qimport.ir.graph import Array, Builder, Call, Graph, Numerics, Value
 from qimport.ir.types import TensorType
-from qimport.prim.arithmetic import BinaryKind, CompareKind
+from qimport.prim.arithmetic import BinaryKind
 from qimport.prim.math import MathKind
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.requantization import fixed_point_factors
@@ -19,10 +20,11 @@ from qimport.qnn.requantization import fixed_point_factors
 
 @dataclass(frozen=True)
 class Use:
-    """One qnn node as a rule sees it: the quantized types (``call``) and the lowered operands."""
+    """One qnn node as a rule sees it: the quantized types (``call``), the lowered operands and bodies."""
 
     call: Call
     operands: tuple[Value | None, ...]
+    bodies: tuple[Graph, ...] = ()
 
     def operand(self, index: int) -> Value:
         """A mandatory operand in the prim graph."""
@@ -55,7 +57,12 @@ class Emitter(Builder):
         shape = np.broadcast_shapes(a.type.shape, other.type.shape)
         return self.emit(prim.Binary(kind), (a, other), TensorType(a.type.dtype, shape))
 
-    def compare(self, kind: CompareKind, a: Value, b: Value | float) -> Value:
+    def negative(self, x: Value) -> Value:
+        """0 - x of integers."""
+        zero = self.constant(np.zeros(1, x.type.numpy))
+        return self.emit(prim.Binary("sub"), (zero, x), x.type)
+
+    def compare(self, kind: Relation, a: Value, b: Value | float) -> Value:
         """``prim.compare``; a Python number becomes a constant of shape [1]."""
         other = b if isinstance(b, Value) else self.constant(np.array([b], a.type.numpy))
         shape = np.broadcast_shapes(a.type.shape, other.type.shape)
@@ -79,6 +86,10 @@ class Emitter(Builder):
         """``prim.clamp`` into ``dtype``."""
         return self.emit(prim.Clamp(zero_point, low, high), (x,), TensorType(dtype, x.type.shape))
 
+    def lut16(self, x: Value, table: Array) -> Value:
+        """``prim.lut16`` with 513 knots."""
+        return self.emit(prim.Lut16(), (x, self.constant(table.astype(np.int16))), x.type)
+
     def lut(self, x: Value, table: Array) -> Value:
         """``prim.lut`` with 256 entries, ordered from the smallest code of x's type."""
         return self.emit(prim.Lut(), (x, self.constant(table)), TensorType(table.dtype.name, x.type.shape))
@@ -101,6 +112,30 @@ class Emitter(Builder):
         """``prim.slice``."""
         op = prim.Slice(tuple(begin), tuple(stride))
         return self.emit(op, (x,), TensorType(x.type.dtype, shape))
+
+    def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
+        """``prim.transpose``."""
+        shape = tuple(x.type.shape[axis] for axis in permutation)
+        return self.emit(prim.Transpose(tuple(permutation)), (x,), TensorType(x.type.dtype, shape))
+
+    def pad(self, x: Value, before: Sequence[int], after: Sequence[int], value: int | float) -> Value:
+        """``prim.pad``."""
+        shape = tuple(sum(sizes) for sizes in zip(x.type.shape, before, after, strict=True))
+        op = prim.Pad(tuple(before), tuple(after), value)
+        return self.emit(op, (x,), TensorType(x.type.dtype, shape))
+
+    def broadcast(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """``prim.broadcast``, after a reshape that adds leading dimensions; nothing when the shape stays."""
+        x = self.reshape(x, (*[1] * (len(shape) - len(x.type.shape)), *x.type.shape))
+        if x.type.shape == shape:
+            return x
+        return self.emit(prim.Broadcast(), (x,), TensorType(x.type.dtype, shape))
+
+    def gather(self, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
+        """``prim.gather``."""
+        op = prim.Gather(axis, batch_dims)
+        shape = op.result_shape(x.type.shape, indices.type.shape)
+        return self.emit(op, (x, indices), TensorType(x.type.dtype, shape))
 
     def in_blocks(
         self, x: Value, block: int, body: Callable[[Value], Value], leftover: Callable[[Value], Value]

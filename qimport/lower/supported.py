@@ -17,6 +17,8 @@ def refusals(graph: Graph, numerics: Numerics) -> tuple[Reason, ...]:
             sentence = node.op.unsupported(node.call(numerics))
             if sentence is not None:
                 found.append(_reason(node, f"{sentence} (numerics {numerics})"))
+        for body in node.bodies:
+            found += refusals(body, numerics)
     return tuple(found)
 
 

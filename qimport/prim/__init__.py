@@ -2,6 +2,8 @@
 
 from qimport.prim.activation16 import Activation16
 from qimport.prim.arithmetic import Binary, Cast, Compare, Select
+from qimport.prim.bits import LeadingZeros
+from qimport.prim.control_flow import If, While
 from qimport.prim.data import Broadcast, Concat, Pad, Reshape, Slice, Transpose
 from qimport.prim.elementwise import (
     Clamp,
@@ -12,9 +14,19 @@ from qimport.prim.elementwise import (
 from qimport.prim.float_mac import FloatMac, Fma
 from qimport.prim.gather import DynamicSlice, Gather, GatherNd, ScatterNd, UpdateSlice
 from qimport.prim.layer_norm16 import LayerNorm16
+from qimport.prim.lookup import Lut16
 from qimport.prim.mac import Mac
 from qimport.prim.math import Math
-from qimport.prim.reduce import Reduce, RescaledProduct, RowSum, Window
+from qimport.prim.reduce import (
+    Reduce,
+    ReduceKind,
+    ReduceStart,
+    RescaledProduct,
+    RowOrder,
+    RowSum,
+    Window,
+    WindowKind,
+)
 from qimport.prim.rescale import Rescale
 from qimport.prim.softmax import Softmax
 
@@ -33,14 +45,20 @@ __all__ = [
     "Gather",
     "GatherNd",
     "LayerNorm16",
+    "If",
+    "LeadingZeros",
     "Lut",
+    "Lut16",
     "Mac",
     "Math",
     "Pad",
     "Reduce",
+    "ReduceKind",
+    "ReduceStart",
     "RescaledProduct",
     "Rescale",
     "Reshape",
+    "RowOrder",
     "RowSum",
     "ScatterNd",
     "Select",
@@ -49,5 +67,7 @@ __all__ = [
     "ToInt",
     "Transpose",
     "UpdateSlice",
+    "While",
     "Window",
+    "WindowKind",
 ]

@@ -1,48 +1,141 @@
 """The qnn dialect: one class per operation on quantized tensors, with specification and semantics."""
 
+from qimport.qnn.arithmetic import AddN, Arithmetic, LogicalNot
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.binary import Add, Mul, Sub
+from qimport.qnn.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
+from qimport.qnn.cast import Cast
+from qimport.qnn.compare import Compare
 from qimport.qnn.concat import Concat
+from qimport.qnn.control_flow import If, While
 from qimport.qnn.conv2d import Conv2d
 from qimport.qnn.dense import Dense
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
+from qimport.qnn.dynamic_slice import DynamicSlice, DynamicUpdateSlice
+from qimport.qnn.float_conv2d import FloatConv2d
+from qimport.qnn.float_dense import FloatDense
+from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
+from qimport.qnn.gather import EmbeddingLookup, Gather, GatherNd
+from qimport.qnn.hard_swish import HardSwish
+from qimport.qnn.lstm import Lstm
+from qimport.qnn.matrix_diag import MatrixDiag, MatrixSetDiag
 from qimport.qnn.mean import Mean
+from qimport.qnn.mirror_pad import MirrorPad
+from qimport.qnn.one_hot import OneHot
 from qimport.qnn.pack import Pack
 from qimport.qnn.pad import Pad
-from qimport.qnn.pool2d import AveragePool2d, MaxPool2d
+from qimport.qnn.pool2d import AveragePool2d, L2Pool2d, MaxPool2d
+from qimport.qnn.prelu import Prelu
 from qimport.qnn.quantize import Dequantize, Quantize, Requantize
+from qimport.qnn.range import Range
+from qimport.qnn.real_function import Ceil, Cos, Floor, Round, Sin, Square
+from qimport.qnn.reduce import ReduceAll, ReduceAny, ReduceMax, ReduceMin, ReduceProd, Sum
+from qimport.qnn.relu import LeakyRelu, Relu, Relu0To1, Relu6, ReluN1To1
 from qimport.qnn.reshape import Reshape
-from qimport.qnn.shape import Shape
+from qimport.qnn.reverse import Reverse, ReverseSequence
+from qimport.qnn.root import Rsqrt, Sqrt
+from qimport.qnn.scatter import ScatterNd, SparseToDense
+from qimport.qnn.select import Select
+from qimport.qnn.shape import BroadcastArgs, Rank, Shape
+from qimport.qnn.sign import Abs, Neg, Sign
 from qimport.qnn.softmax import Softmax
+from qimport.qnn.split import Split, Unpack
 from qimport.qnn.strided_slice import StridedSlice
-from qimport.qnn.unary import HardSwish, Logistic, Relu, Relu0To1, Relu6, ReluN1To1, Tanh
+from qimport.qnn.svdf import Svdf
+from qimport.qnn.tabulated import Elu, Exp, Gelu, Log, Logistic, Tanh
+from qimport.qnn.tile import BroadcastTo, Tile
+from qimport.qnn.transpose import Transpose
+from qimport.qnn.transpose_conv import TransposeConv
 
 __all__ = [
+    "Abs",
     "Add",
+    "AddN",
+    "Arithmetic",
     "AveragePool2d",
+    "BatchToSpace",
+    "BroadcastArgs",
+    "BroadcastTo",
+    "Cast",
+    "Ceil",
+    "Compare",
     "Concat",
     "Conv2d",
+    "Cos",
     "Dense",
+    "DepthToSpace",
     "DepthwiseConv2d",
     "Dequantize",
+    "DynamicSlice",
+    "DynamicUpdateSlice",
+    "Elu",
+    "EmbeddingLookup",
+    "Exp",
+    "FloatConv2d",
+    "FloatDense",
+    "FloatDepthwiseConv2d",
+    "Floor",
+    "Gather",
+    "GatherNd",
+    "Gelu",
     "HardSwish",
+    "If",
+    "L2Pool2d",
+    "LeakyRelu",
+    "Log",
+    "LogicalNot",
     "Logistic",
+    "Lstm",
+    "MatrixDiag",
+    "MatrixSetDiag",
     "MaxPool2d",
     "Mean",
+    "MirrorPad",
     "Mul",
+    "Neg",
+    "OneHot",
     "Pack",
     "Pad",
+    "Prelu",
     "QnnOperation",
     "Quantize",
+    "Range",
+    "Rank",
+    "ReduceAll",
+    "ReduceAny",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
     "Relu",
     "Relu0To1",
     "Relu6",
     "ReluN1To1",
     "Requantize",
     "Reshape",
+    "Reverse",
+    "ReverseSequence",
+    "Round",
+    "Rsqrt",
+    "ScatterNd",
+    "Select",
     "Shape",
+    "Sign",
+    "Sin",
     "Softmax",
+    "SpaceToBatch",
+    "SpaceToDepth",
+    "SparseToDense",
+    "Split",
+    "Sqrt",
+    "Square",
     "StridedSlice",
     "Sub",
+    "Sum",
+    "Svdf",
     "Tanh",
+    "Tile",
+    "Transpose",
+    "TransposeConv",
+    "Unpack",
+    "While",
 ]

@@ -1,17 +1,15 @@
-"""ADD, SUB and MUL: quantized, or on constant integers as a part of shape arithmetic."""
+"""ADD, SUB and MUL: of codes, or of plain numbers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
-
-import numpy as np
 
 from qimport.frontend.ops import checks
-from qimport.frontend.ops.context import FOLDED_TYPES, MAX_FOLDED_ELEMENTS, OperatorContext, importer
+from qimport.frontend.ops.arithmetic import emit_arithmetic
+from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.ir.graph import Value
+from qimport.qnn.arithmetic import KINDS
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.binary import Add, Mul, Sub
 
@@ -25,48 +23,37 @@ LIMIT = 1 - 2.0**-32
 @importer("ADD", versions=range(1, 7))
 def add(context: OperatorContext) -> None:
     """Sum; an absurdly small result scale ends the interpreter's process and is refused."""
-    _binary(context, Add, np.add, _check_sum_scale)
+    _binary(context, "add", Add, _check_sum_scale)
 
 
 @importer("SUB", versions=range(1, 6))
 def sub(context: OperatorContext) -> None:
     """Difference; where ADD would end the interpreter's process SUB gives garbage, and is refused as well."""
-    _binary(context, Sub, np.subtract, _check_sum_scale)
+    _binary(context, "sub", Sub, _check_sum_scale)
 
 
 @importer("MUL", versions=range(1, 9))
 def mul(context: OperatorContext) -> None:
     """Product; whether of a tensor with itself, the delegate wants to know."""
     square = len(context.inputs) == 2 and context.inputs[0] is context.inputs[1]
-    _binary(context, partial(Mul, square=square), np.multiply, _check_product_scale)
+    _binary(context, "mul", partial(Mul, square=square), _check_product_scale)
 
 
 def _binary(
     context: OperatorContext,
+    kind: str,
     operation: Callable[[str], QnnOperation],
-    on_integers: Callable[[Any, Any], Any],
     check_scales: Callable[[OperatorContext, Value, Value], None],
 ) -> None:
     context.operands(2)
     a, b = context.input(0), context.input(1)
-    if a.type.dtype in FOLDED_TYPES and a.type.dtype == b.type.dtype == context.out.type.dtype:
-        _shape_arithmetic(context, on_integers)
+    if a.type.dtype in KINDS[kind].dtypes:
+        emit_arithmetic(context, kind, checks.activation(context))
         return
     checks.eight_bit(context, a, b, context.out)
     check_scales(context, a, b)
     shape = checks.broadcast(context, (a, b))
     context.emit(operation(checks.activation(context)), (a, b), shape)
-
-
-def _shape_arithmetic(context: OperatorContext, on_integers: Callable[[Any, Any], Any]) -> None:
-    what = f"{context.input(0).type.dtype} operand"
-    a, b = context.constant(0, what), context.constant(1, what)
-    activation = context.option("fused_activation_function")
-    context.require(activation == "NONE", f"the fused activation is {activation}; expected NONE on integers")
-    shape = checks.broadcast(context, (context.input(0), context.input(1)))
-    if math.prod(shape) > MAX_FOLDED_ELEMENTS:
-        context.unsupported(f"{a.dtype} arithmetic of shape {shape} is no shape arithmetic", context.out)
-    context.emit_constant(np.asarray(on_integers(a, b), a.dtype))
 
 
 def _check_sum_scale(context: OperatorContext, a: Value, b: Value) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 
 from qimport.frontend.ops.context import OperatorContext
 from qimport.ir.graph import Value
-from qimport.ir.types import Quantization
+from qimport.ir.types import DTYPES, Quantization
 
 EIGHT_BIT = ("int8", "uint8")
-MOVABLE = (*EIGHT_BIT, "int32", "int64", "float32")
+MOVABLE = tuple(DTYPES)
 """Element types of operators that only move data."""
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
@@ -27,6 +27,13 @@ def eight_bit(context: OperatorContext, first: Value, *others: Value) -> None:
     for value in (first, *others):
         same_type(context, first, value)
         per_tensor(context, value)
+
+
+def one_of(context: OperatorContext, value: Value, dtypes: Sequence[str]) -> None:
+    """Check that the tensor has one of these element types."""
+    found = value.type.dtype
+    if found not in dtypes:
+        context.unsupported(f"the element type is {found}; expected {' or '.join(dtypes)}", value)
 
 
 def same_type(context: OperatorContext, first: Value, value: Value) -> None:
@@ -64,13 +71,14 @@ def moves(context: OperatorContext, *values: Value) -> None:
         same_type(context, first, value)
 
 
-def equal_quantization(context: OperatorContext, value: Value) -> None:
-    """Check that the operand has the scale and zero point of the result, where both are 8 bits."""
-    found, wanted = value.type.quantization, context.out.type.quantization
+def equal_quantization(context: OperatorContext, value: Value, result: Value | None = None) -> None:
+    """Check that the operand has the scale and zero point of the (first) result, where both are 8 bits."""
+    out = result or context.out
+    found, wanted = value.type.quantization, out.type.quantization
     if value.type.dtype not in EIGHT_BIT or _codes(found) == _codes(wanted):
         return
     context.require(
-        False, f"{_describe(found)}; expected {_describe(wanted)} like the result {context.out.name!r}", value
+        False, f"{_describe(found)}; expected {_describe(wanted)} like the result {out.name!r}", value
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from qimport.errors import ModelError, Reason, VerifyError
+from qimport.errors import CompilerBug, ModelError, Reason, VerifyError
 from qimport.frontend.memory import Memory, Variable
 from qimport.frontend.model import Operator, Tensor
-from qimport.ir.graph import Array, Builder, Node, Operation, Value
+from qimport.ir.graph import Array, Builder, Graph, Node, Operation, Value
 from qimport.ir.types import TensorType
 from qimport.qnn.shape import Shape
 
@@ -40,6 +40,34 @@ class Result:
     shape: tuple[int, ...] | None
 
 
+@dataclass(frozen=True)
+class Body:
+    """A subgraph that control flow runs: what it takes and gives, and the variables it reads and assigns.
+
+    Inputs and outputs are values, or the resource variables whose handles the subgraph passes.
+    """
+
+    name: str
+    inputs: tuple[Value | Variable, ...]
+    outputs: tuple[Value | Variable, ...]
+    nodes: tuple[Node, ...]
+    memory: Memory
+
+
+class BodyImporter(Protocol):
+    """Imports another subgraph of the file for given operands."""
+
+    def __call__(self, subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False) -> Body:
+        """Return the subgraph; raise :class:`RefusedError` where it is refused, its reasons are recorded.
+
+        With ``once`` it knows nothing of the variables around it.
+        """
+
+
+def _no_bodies(subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False) -> Body:
+    raise CompilerBug("this import has no other subgraphs")
+
+
 @dataclass
 class OperatorContext:
     """One operator of the file while it is imported.
@@ -47,12 +75,14 @@ class OperatorContext:
     Args:
         operator: the operator as read from the file.
         tensors: the tensors of its subgraph as read from the file.
-        inputs: its operands, None where optional and absent.
-        results: its results as declared.
+        inputs: its operands, None where optional and absent, and for handles of resources.
+        results: its results as declared, without handles of resources.
         builder: receives the nodes.
         unknown: values that depend on unsupported operators; they have the type that the file states.
         reshaped: whether the caller chose input shapes that differ from the file's.
         memory: the variables of the subgraph.
+        handles: for each operand the resource variable it is a handle of, None for others.
+        import_body: imports another subgraph of the file.
     """
 
     operator: Operator
@@ -63,8 +93,11 @@ class OperatorContext:
     unknown: AbstractSet[Value] = frozenset()
     reshaped: bool = False
     memory: Memory = field(default_factory=Memory)
+    handles: Sequence[Variable | None] = ()
+    import_body: BodyImporter = _no_bodies
     reasons: list[Reason] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
+    result_handles: dict[int, Variable] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -187,6 +220,30 @@ class OperatorContext:
             self.unsupported("expected a variable tensor", self.input(index))
         return Variable(tensor.index)
 
+    # Resource variables and other subgraphs
+
+    def handle(self, index: int) -> Variable:
+        """Return the resource variable whose handle an operand is."""
+        found = self.handles[index] if index < len(self.handles) else None
+        if found is None:
+            self.malformed(f"operand {index} is no handle of a variable")
+        return found
+
+    def give(self, value: Value) -> None:
+        """Let a value that exists already be the operator's result."""
+        self._check_declared(value.type.shape, len(self.values))
+        self.values.append(value)
+
+    def emit_control(
+        self, op: Operation, operands: Sequence[Value], bodies: tuple[Graph, ...], results: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """Emit a node that runs ``bodies``; it has results of the types and names of ``results``."""
+        names = [value.name for value in results]
+        try:
+            return self.builder.emit_all(op, operands, [value.type for value in results], names, bodies)
+        except VerifyError as error:
+            self.unsupported(f"{op.NAME}: {error}")
+
     # Emitting
 
     def emit(self, op: Operation, inputs: Sequence[Value | None], shape: Sequence[int]) -> None:
@@ -277,23 +334,29 @@ OperatorImporter = Callable[[OperatorContext], None]
 
 @dataclass(frozen=True)
 class Registration:
-    """An importer and the operator versions it covers: those that the interpreter registers."""
+    """An importer and the operator versions it covers: those that the interpreter registers.
+
+    ``emits`` is False for operators that only say which value a variable has, and become no node.
+    """
 
     function: OperatorImporter
     versions: range
+    emits: bool = True
 
 
 IMPORTERS: dict[str, Registration] = {}
 """Every operator that can be imported, by builtin name."""
 
 
-def importer(name: str, *, versions: range) -> Callable[[OperatorImporter], OperatorImporter]:
+def importer(
+    name: str, *, versions: range, emits: bool = True
+) -> Callable[[OperatorImporter], OperatorImporter]:
     """Enter a function into :data:`IMPORTERS`."""
 
     def register(function: OperatorImporter) -> OperatorImporter:
         if name in IMPORTERS:
             raise ValueError(f"operator {name} has two importers")
-        IMPORTERS[name] = Registration(function, versions)
+        IMPORTERS[name] = Registration(function, versions, emits)
         return function
 
     return register

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.weighted import check_weighted, is_constant, read_weighted
+from qimport.frontend.ops.float_weighted import float_conv2d, is_float
+from qimport.frontend.ops.weighted import check_stated_bias, check_weighted, is_constant, read_weighted
 from qimport.frontend.ops.window import read_window
 from qimport.qnn.conv2d import Conv2d
 
@@ -13,7 +14,10 @@ from qimport.qnn.conv2d import Conv2d
 def conv2d(context: OperatorContext) -> None:
     """NHWC times OHWI; fewer input channels in the weights than in the image mean groups."""
     context.operands(2, 3)
-    x, weights, bias = read_weighted(context, axis=0)
+    if is_float(context):
+        float_conv2d(context)
+        return
+    x, weights, bias = read_weighted(context, 0, Conv2d.WEIGHT_TYPES)
     if bias is None:
         context.unsupported("there is no bias; expected an int32 tensor, as in the interpreter", weights)
     checks.rank(context, x, 4)
@@ -26,6 +30,7 @@ def conv2d(context: OperatorContext) -> None:
             " that divides them into groups, and a multiple of the groups in front"
         )
         context.misfit(sentence, weights)
+    check_stated_bias(context, x, bias)
     # The delegate takes constants only, and a bias only as a vector.
     delegable = is_constant(weights, bias) and len(bias.type.shape) == 1
     bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")

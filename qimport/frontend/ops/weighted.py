@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext
 from qimport.ir.graph import Value
@@ -13,24 +15,43 @@ BIAS_TOLERANCE = 0.02
 
 
 def read_weighted(
-    context: OperatorContext, axis: int, *, int8_zero_point: bool = False
+    context: OperatorContext,
+    axis: int,
+    weight_types: Mapping[str, tuple[str, ...]],
+    result_types: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    int8_zero_point: bool = False,
+    positions: tuple[int, int, int] = (0, 1, 2),
 ) -> tuple[Value, Value, Value | None]:
     """Return activations, weights and bias with element types and quantization checked.
 
     ``axis`` is the dimension of the weights that counts output channels. ``int8_zero_point``: the kernels
-    subtract the zero point of int8 weights with a single scale; others take it to be 0.
+    subtract the zero point of int8 weights with a single scale; others take it to be 0. ``positions`` are those
+    of the three among the operands.
     """
-    x, weights, bias, out = context.input(0), context.input(1), context.optional(2), context.out
+    x, weights = (context.input(position) for position in positions[:2])
+    bias, out = context.optional(positions[2]), context.out
     if x.type.dtype == "float32" and weights.type.dtype in checks.EIGHT_BIT:
         found = f"float32 activations meet {weights.type.dtype} weights (a hybrid operator)"
         context.unsupported(f"{found}; expected int8 or uint8 activations", x)
-    checks.eight_bit(context, x, out)
-    checks.same_type(context, x, weights)
+    dtype = x.type.dtype
+    checks.one_of(context, x, tuple(weight_types))
+    checks.one_of(context, out, (result_types or {}).get(dtype, (dtype,)))
+    checks.one_of(context, weights, weight_types[dtype])
+    for value in (x, out):
+        checks.per_tensor(context, value)
+        if dtype == "int16":
+            _check_zero_points(context, value, "int16 values")
+    if weights.type.dtype in ("int2", "int4") and not weights.is_constant:
+        context.unsupported(f"the {weights.type.dtype} weights are no constant", weights)
     _check_weight_scales(context, weights, axis)
-    if weights.type.dtype == "int8" and not (int8_zero_point and len(weights.type.quant.scales) == 1):
+    zero_point_counts = weights.type.dtype == "uint8" or (
+        int8_zero_point and weights.type.dtype == "int8" and len(weights.type.quant.scales) == 1
+    )
+    if not zero_point_counts:
         _check_zero_points(context, weights, "weights")
-    if bias is not None and bias.type.dtype != "int32":
-        context.unsupported(f"the bias has element type {bias.type.dtype}; expected int32", bias)
+    if bias is not None:
+        checks.one_of(context, bias, ("int32", "int64") if dtype == "int16" else ("int32",))
     return x, _with_stated_axis(context, weights), bias
 
 
@@ -39,9 +60,10 @@ def _check_weight_scales(context: OperatorContext, weights: Value, axis: int) ->
     count = len(found.scales)
     if count == 1:
         return
-    if weights.type.dtype != "int8":
+    if weights.type.dtype == "uint8":
         context.unsupported(f"the {weights.type.dtype} weights have {count} scales; expected 1", weights)
-    if found.axis != axis:
+    outputs = weights.type.shape[axis] if axis < len(weights.type.shape) else 0
+    if found.axis != axis and count != outputs:
         context.unsupported(
             f"the scales run along dimension {found.axis}; expected dimension {axis}", weights
         )
@@ -98,3 +120,24 @@ def check_weighted(
 def is_constant(weights: Value, bias: Value | None) -> bool:
     """Return whether weights and bias, if there is one, are known at import."""
     return weights.is_constant and (bias is None or bias.is_constant)
+
+
+def check_stated_bias(context: OperatorContext, x: Value, bias: Value | None) -> None:
+    """Refuse an int16 operator whose bias differs from the type the options state (int64 if they state none).
+
+    The kernels of the interpreter read the bias as the stated type, whatever it is.
+    """
+    if x.type.dtype != "int16" or bias is None:
+        return
+    stated = stated_bias(context)
+    found = bias.type.dtype
+    sentence = (
+        f"the bias has element type {found}, but quantized_bias_type makes the interpreter read {stated};"
+        f" expected a bias of {stated}, or the option to say so"
+    )
+    context.require(found == stated, sentence, bias)
+
+
+def stated_bias(context: OperatorContext) -> str:
+    """The element type that ``quantized_bias_type`` gives a bias beside int16 activations."""
+    return "int32" if context.option("quantized_bias_type") == "int32" else "int64"

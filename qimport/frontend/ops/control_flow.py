@@ -1,0 +1,121 @@
+"""IF and WHILE: the subgraphs become graphs inside the node.
+
+What a subgraph reads or assigns of resource variables becomes an operand and a result of the node, so that a
+body sees nothing of the graph around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qimport import qnn
+from qimport.frontend.memory import Variable
+from qimport.frontend.ops.context import Body, OperatorContext, RefusedError, importer
+from qimport.ir.graph import Graph, Value
+
+
+@importer("IF", versions=range(1, 2))
+def import_if(context: OperatorContext) -> None:
+    """The first operand is the condition; the shapes of both subgraphs' results must agree."""
+    operands = _operands(context)
+    condition = context.input(0)
+    numbers = [context.option(f"{name}_subgraph_index") for name in ("then", "else")]
+    then, other = (context.import_body(number, operands[1:]) for number in numbers)
+    variables = _variables(context, then, other)
+    for ours, theirs in zip(_values(then.outputs), _values(other.outputs), strict=False):
+        if ours.type.shape != theirs.type.shape:
+            context.unsupported(
+                f"a result has shape {ours.type.shape} in one branch and {theirs.type.shape} in the other;"
+                " expected the same shape"
+            )
+    bodies = tuple(_graph(body, body.outputs, variables) for body in (then, other))
+    _emit(context, qnn.If(), [condition, *_values(operands[1:])], bodies, then.outputs, variables)
+
+
+@importer("WHILE", versions=range(1, 2))
+def import_while(context: OperatorContext) -> None:
+    """All operands are carried from round to round, and keep their shapes."""
+    operands = _operands(context)
+    condition = context.import_body(context.option("cond_subgraph_index"), operands)
+    body = context.import_body(context.option("body_subgraph_index"), operands)
+    variables = _variables(context, condition, body)
+    for before, after in zip(_values(operands), _values(body.outputs), strict=False):
+        if before.type.shape != after.type.shape:
+            context.unsupported(
+                f"the loop makes a tensor of shape {after.type.shape} of one of shape {before.type.shape};"
+                " expected the same shape",
+                before,
+            )
+    if any(
+        condition.memory.now[variable] is not before for variable, before in condition.memory.before.items()
+    ):
+        context.unsupported("the condition of a loop that assigns variables is not supported")
+    bodies = _graph(condition, condition.outputs, {}, variables), _graph(body, body.outputs, variables)
+    _emit(context, qnn.While(), _values(operands), bodies, body.outputs, variables)
+
+
+def _operands(context: OperatorContext) -> list[Value | Variable]:
+    """All operands, handles as the variables they stand for."""
+    if context.depends_on_unknown:
+        raise RefusedError
+    count = len(context.inputs)
+    return [context.handles[index] or context.input(index) for index in range(count)]
+
+
+def _values(items: Sequence[Value | Variable]) -> list[Value]:
+    return [item for item in items if isinstance(item, Value)]
+
+
+def _variables(context: OperatorContext, *bodies: Body) -> dict[Variable, Value]:
+    """The variables that any of ``bodies`` touches, with their present content."""
+    found: dict[Variable, Value] = {}
+    for variable in (variable for body in bodies for variable in body.memory.before):
+        value = context.memory.read(variable)
+        if value is None:
+            context.unsupported(f"the variable {variable.shared_name!r} is assigned only inside control flow")
+        found[variable] = value
+    return found
+
+
+def _graph(
+    body: Body,
+    outputs: Sequence[Value | Variable],
+    variables: dict[Variable, Value],
+    read: dict[Variable, Value] | None = None,
+) -> Graph:
+    """``body`` with ``variables`` as further inputs and outputs, and with ``read`` as further inputs."""
+    memory = body.memory
+    before = {
+        variable: memory.before.get(variable) or Value(value.type, variable.shared_name)
+        for variable, value in {**variables, **(read or {})}.items()
+    }
+    after = [memory.now.get(variable, before[variable]) for variable in variables]
+    return Graph(
+        body.name, (*_values(body.inputs), *before.values()), (*_values(outputs), *after), body.nodes
+    )
+
+
+def _emit(
+    context: OperatorContext,
+    op: qnn.If | qnn.While,
+    operands: list[Value],
+    bodies: tuple[Graph, ...],
+    outputs: Sequence[Value | Variable],
+    variables: dict[Variable, Value],
+) -> None:
+    """Emit the node; its results become those of the operator and the new content of the variables."""
+    if len(outputs) != len(context.operator.outputs):
+        context.malformed(f"it has {len(context.operator.outputs)} results, its subgraph {len(outputs)}")
+    for position, item in enumerate(outputs):
+        if isinstance(item, Variable):
+            context.result_handles[position] = item
+    declared = [
+        Value(result.value.type.with_shape(output.type.shape), result.value.name)
+        for result, output in zip(context.results, _values(outputs), strict=True)
+    ]
+    kept = [Value(value.type, variable.shared_name) for variable, value in variables.items()]
+    results = context.emit_control(op, [*operands, *variables.values()], bodies, [*declared, *kept])
+    for value in results[: len(declared)]:
+        context.give(value)
+    for variable, value in zip(variables, results[len(declared) :], strict=True):
+        context.memory.assign(variable, value)
