@@ -154,3 +154,32 @@ def lstm_int8(draw: Draw) -> OneOperator:
         for _ in range(INVOCATIONS)
     ]
     return made.finish(x, y, feeds)
+
+
+@generator("SVDF int8")
+def svdf_int8(draw: Draw) -> OneOperator:
+    """Any rank, with and without bias."""
+    made, (batch, inputs, units, rank, memory) = Recurrent(draw), _svdf_sizes(draw)
+    model, filters = made.model, units * rank
+    x = model.tensor((batch, inputs), "int8", draw.scale(0.01, 0.5), draw.zero_point("int8"))
+    feature = made.weights((filters, inputs))
+    time = made.weights((filters, memory), "int16", draw.scale(1e-4, 5e-3))
+    bias = made.bias(units, 100000) if draw.pick(True, False) else -1
+    state = model.tensor((batch, filters * memory), "int16", draw.scale(1e-4, 5e-3), is_variable=True)
+    y = model.tensor((batch, units), "int8", draw.scale(0.01, 1.0), draw.zero_point("int8"))
+    model.operator(
+        "SVDF", [x, feature, time, bias, state], [y], 3, rank=rank, fused_activation_function="RELU"
+    )
+    feeds = [draw.rng.integers(-128, 128, (batch, inputs)).astype(np.int8) for _ in range(memory + 1)]
+    return made.finish(x, y, feeds)
+
+
+def _svdf_sizes(draw: Draw) -> tuple[int, int, int, int, int]:
+    """Batch, inputs, units, rank, memory."""
+    return (
+        draw.pick(1, 1, 2, 3),
+        draw.pick(1, 3, 8, 17),
+        draw.pick(1, 2, 5, 16),
+        draw.pick(1, 2, 3, 5),
+        draw.pick(1, 2, 3, 7, 9),
+    )
