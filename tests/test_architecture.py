@@ -21,18 +21,19 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 # A layer always may import itself and errors. A module without a row may import everything but cli.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
+    "elements": set(),
     "fixedpoint": set(),
     "summation": set(),
     "real": set(),
     "oracle": set(),
     "oracle_worker": {"oracle"},
     "ir": set(),
-    "qnn": {"ir", "fixedpoint", "real", "summation"},
-    "prim": {"ir", "fixedpoint", "real", "summation"},
-    "frontend": {"ir", "qnn"},
-    "lower": {"ir", "qnn", "prim", "fixedpoint", "real", "summation"},
+    "qnn": {"ir", "fixedpoint", "elements", "real", "summation"},
+    "prim": {"ir", "fixedpoint", "elements", "real", "summation"},
+    "frontend": {"ir", "qnn", "elements"},
+    "lower": {"ir", "qnn", "prim", "fixedpoint", "elements", "real", "summation"},
     # Of lower only what the plan is made of.
-    "codegen": {"ir", "prim", "fixedpoint", "real", "summation", "version", "lower.plan", "lower.kernel"},
+    "codegen": {"ir", "prim", "fixedpoint", "elements", "real", "summation", "version", "lower.plan", "lower.kernel"},
 }
 
 # Package of others -> the only modules that may import it.

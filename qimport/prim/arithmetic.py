@@ -10,28 +10,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from qimport.elements import RELATIONS, Relation, broadcast, convert, quotient, remainder
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
-from qimport.ir.types import DTYPES, INTEGER_RANGE
+from qimport.ir.types import INTEGER_RANGE
 
 BinaryKind = Literal[
     "add", "sub", "mul", "div", "rem", "max", "min", "and", "or", "xor", "shift_left", "shift_right"
 ]
 
-CompareKind = Literal["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
-
 FLOATING = ("float32", "float64")
 """Element types with floating arithmetic; float16 is only a form of storage."""
-
-
-def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The common shape, or None where there is none."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        return None
 
 
 @operation
@@ -68,16 +58,6 @@ class Binary(Operation):
         return (np.asarray(result, call.output.numpy),)
 
 
-def _quotient(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Toward zero, as :class:`Binary` says."""
-    lowest = np.iinfo(a.dtype).min
-    overflows = (a == lowest) & (b == -1) if lowest < 0 else np.False_
-    safe = np.where((b == 0) | overflows, 1, b).astype(a.dtype)
-    floor = a // safe
-    exact = floor + ((a % safe != 0) & ((a < 0) != (safe < 0)))
-    return np.where(b == 0, 0, exact)
-
-
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -93,15 +73,15 @@ _BITWISE: dict[str, Callable[[Any, Any], Any]] = {
 _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     **_ARITHMETIC,
     **_BITWISE,
-    "div": _quotient,
-    "rem": lambda a, b: np.where(b == 0, 0, a - _quotient(a, b) * b),
+    "div": quotient,
+    "rem": remainder,
     "shift_left": np.left_shift,
     "shift_right": np.right_shift,
 }
 _FLOAT: dict[str, Callable[[Any, Any], Any]] = {**_ARITHMETIC, "div": np.divide}
 _KINDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
     "bool": _BITWISE,
-    "float32": {**_FLOAT, "rem": np.fmod},
+    "float32": {**_FLOAT, "rem": remainder},
     "float64": _FLOAT,
     **dict.fromkeys(INTEGER_RANGE, _INTEGER),
 }
@@ -118,12 +98,12 @@ class Compare(Operation):
     """Whether the relation holds, as bool. Comparisons with a NaN are false, except ``not_equal``.
 
     C1 both operands have one element type, not float16; the result is bool. C2 the shapes broadcast to the
-    result's. C3 the relation is one of :data:`CompareKind`.
+    result's. C3 the relation is one of :data:`Relation`.
     """
 
     NAME = "prim.compare"
 
-    kind: CompareKind
+    kind: Relation
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
@@ -132,21 +112,11 @@ class Compare(Operation):
         require(alike, "C1", "operands must have one element type, the result bool")
         shape = broadcast(a.shape, b.shape)
         require(shape == out.shape, "C2", f"{a.shape} and {b.shape} do not give {out.shape}")
-        require(self.kind in _RELATIONS, "C3", f"there is no relation {self.kind}")
+        require(self.kind in RELATIONS, "C3", f"there is no relation {self.kind}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy's comparison of the same name."""
-        return (np.asarray(_RELATIONS[self.kind](call.array(0), call.array(1)), np.bool_),)
-
-
-_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "equal": np.equal,
-    "not_equal": np.not_equal,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-}
+        return (np.asarray(RELATIONS[self.kind](call.array(0), call.array(1)), np.bool_),)
 
 
 @operation
@@ -177,11 +147,7 @@ class Select(Operation):
 @operation
 @dataclass(frozen=True)
 class Cast(Operation):
-    """Change the element type.
-
-    integer -> integer: the low bits, extended by the operand's sign. integer -> float, float64 -> float32,
-    float32 -> float16: to the nearest, ties to even. float -> integer: toward zero, saturating, NaN to the
-    high end. bool -> x: 0 or 1. x -> bool: whether it is not 0.
+    """Change the element type as :func:`qimport.elements.convert` says.
 
     C1 same shape. C2 float16 converts from and to float32 only.
     """
@@ -198,18 +164,5 @@ class Cast(Operation):
         require(allowed, "C2", f"no cast from {source.dtype} to {target.dtype}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """NumPy ``astype``, after floats are brought into the range of an integer type."""
-        x, target = call.array(0), call.output.dtype
-        if target == "bool":
-            return (np.asarray(x != 0),)
-        with np.errstate(all="ignore"):
-            if np.issubdtype(x.dtype, np.floating) and target in INTEGER_RANGE:
-                return (_saturated(x, *INTEGER_RANGE[target]).astype(DTYPES[target][1]),)
-            return (x.astype(DTYPES[target][1]),)
-
-
-def _saturated(x: npt.NDArray[Any], lowest: int, highest: int) -> npt.NDArray[np.int64]:
-    """Toward zero, into the range; NaN to its high end."""
-    over, under = ~(x < float(highest + 1)), x < float(lowest)
-    whole = np.where(over | under, 0, x).astype(np.int64)
-    return np.where(over, highest, np.where(under, lowest, whole))
+        """:func:`qimport.elements.convert`."""
+        return (convert(call.array(0), call.output.numpy.name),)

@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 
 from qimport import fixedpoint
-from qimport.fixedpoint import Rounding
+from qimport.elements import broadcast
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.prim.arithmetic import FLOATING, broadcast
+from qimport.prim.arithmetic import FLOATING
 
 
 @operation
