@@ -176,7 +176,7 @@ def test_every_unsupported_thing_is_reported_at_once() -> None:
     chain.then("ELU", (1, 4))
     chain.then("RELU", (1, 4), version=9)
     chain.then("LOGISTIC", (1, 4), name="sigmoid")
-    chain.then("WHILE", (1, 4))
+    chain.then("CALL", (1, 4))
     with pytest.raises(UnsupportedError) as raised:
         load(chain.file())
     assert str(raised.value).splitlines() == [
@@ -185,7 +185,7 @@ def test_every_unsupported_thing_is_reported_at_once() -> None:
         "  operator 1 (ELU): the operator is not supported",
         "  operator 2 (RELU): version 9 is not supported; expected 1 to 3",
         "  operator 3 (LOGISTIC), tensor 'sigmoid': the scale is 0.5; expected 1/256",
-        "  operator 4 (WHILE): control flow is not supported",
+        "  operator 4 (CALL): control flow is not supported",
     ]
     assert raised.value.exit_code == 3
 

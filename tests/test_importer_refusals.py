@@ -301,9 +301,9 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
     ),
     (
         "variable",
-        unary("RELU", x=T((2, 3), is_variable=True, name="x")),
+        unary("RELU", x=T((2, 3), is_variable=True, data=True, name="x")),
         "x",
-        "variable tensors are not supported",
+        "it is a variable with content in the file; expected none",
     ),
     (
         "shape type",

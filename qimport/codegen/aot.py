@@ -1,7 +1,7 @@
 """Ahead of time: a model as NAME.o, NAME.h and NAME_example.c, for a C program that carries no run-time.
 
 The object file holds the kernels, the constants and two functions of C linkage: NAME_run, which checks its
-arguments before it enters the generated program, and NAME_arena_size.
+arguments before it enters the generated program, and NAME_arena_size; models with state have NAME_reset, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qimport.codegen.example import example_text
 from qimport.codegen.function import I8, I32, I64, PTR
 from qimport.codegen.header import RESULTS, Interface, TensorInfo, c_identifier, header_text
 from qimport.codegen.host import host_target
-from qimport.codegen.program import Program, generate
+from qimport.codegen.program import Program, copy_bytes, generate
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, CompilerBug, TargetError
 from qimport.ir.graph import Numerics
@@ -71,6 +71,7 @@ def write_objects(
         ALIGNMENT,
         target,
         numerics,
+        plan.state_bytes,
     )
     contents = {
         f"{file}.o": object_file(api, plan),
@@ -84,7 +85,7 @@ def object_file(api: Interface, plan: Plan) -> bytes:
     """The relocatable ELF file, position independent and checked for symbols it would need."""
     _check_assembler(api.target)
     program = generate(plan, api.target, api.prefix)
-    add_c_api(api, program)
+    add_c_api(api, program, plan.initial_state)
     content = object_code(str(program.module), api.target)
     machine, undefined = read_elf(content)
     if machine != api.target.architecture.elf_machine:
@@ -103,7 +104,7 @@ def _check_assembler(target: Target) -> None:
         )
 
 
-def add_c_api(api: Interface, program: Program) -> None:
+def add_c_api(api: Interface, program: Program, initial_state: bytes = b"") -> None:
     """Give the module of ``program`` its constants and the functions that the header declares."""
     module = program.module
     entry = module.globals[program.entry]
@@ -111,6 +112,8 @@ def add_c_api(api: Interface, program: Program) -> None:
     constants = _constants(module, f"{api.prefix}_constants", program.constants)
     _define_arena_size(module, api)
     _define_run(module, api, entry, constants)
+    if api.state_bytes:
+        _define_reset(module, api, _constants(module, f"{api.prefix}_initial_state", initial_state))
 
 
 def _constants(module: Any, name: str, content: bytes) -> Any:
@@ -140,13 +143,28 @@ def _define_run(module: Any, api: Interface, entry: Any, constants: Any) -> None
     _require_pointers(b, inputs, len(api.inputs), "ERROR_INPUT")
     _require_pointers(b, outputs, len(api.outputs), "ERROR_OUTPUT")
     if api.arena_bytes:
-        address = b.ptrtoint(arena, I64)
-        low_bits = b.and_(address, ir.Constant(I64, api.arena_alignment - 1))
-        _fail_if(b, b.or_(_is_null(b, arena), _differs_from_zero(b, low_bits)), "ERROR_ARENA")
+        _require_arena(b, arena, api)
     if api.target.needs_tile_permission:
         _fail_if(b, _differs_from_zero(b, _request_tiles(b)), "ERROR_TILES")
     b.call(entry, [inputs, outputs, arena, _opaque(b, constants)])
     b.ret(ir.Constant(I32, _CODES["OK"]))
+
+
+def _define_reset(module: Any, api: Interface, initial_state: Any) -> None:
+    """``int NAME_reset(arena)``: copy the initial state to the begin of the arena."""
+    function = ir.Function(module, ir.FunctionType(I32, [PTR]), f"{api.prefix}_reset")
+    function.attributes.add("nounwind")
+    (arena,) = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    _require_arena(b, arena, api)
+    copy_bytes(module, b, arena, _opaque(b, initial_state), api.state_bytes)
+    b.ret(ir.Constant(I32, _CODES["OK"]))
+
+
+def _require_arena(b: Any, arena: Any, api: Interface) -> None:
+    """Fail if the arena is NULL or not aligned."""
+    low_bits = b.and_(b.ptrtoint(arena, I64), ir.Constant(I64, api.arena_alignment - 1))
+    _fail_if(b, b.or_(_is_null(b, arena), _differs_from_zero(b, low_bits)), "ERROR_ARENA")
 
 
 def _require_pointers(b: Any, pointers: Any, count: int, error: str) -> None:

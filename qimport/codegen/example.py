@@ -55,11 +55,16 @@ def _files(api: Interface) -> str:
     return " ".join(ins + [f"OUT{i}.raw" for i in range(len(api.outputs))])
 
 
+def _usage(api: Interface) -> str:
+    """A model with state takes the files of several calls, one after the other."""
+    return f"{_files(api)} [{_files(api)} ...]" if api.state_bytes else _files(api)
+
+
 def _opening(api: Interface) -> str:
     return f"""\
 /* Runs the model of {api.file}.h on files of raw little-endian tensors, in the order of the header:
  *
- *   example {_files(api)}
+ *   example {_usage(api)}
  *
  * Build:  cc -std=c99 -O2 {api.file}_example.c {api.file}.o -o example
  */
@@ -102,10 +107,11 @@ int main(int argc, char **argv) {{
   const void *input_data[{m}_INPUTS];
   void *output_data[{m}_OUTPUTS];
   unsigned char *arena = arena_room;
+  const int files = {m}_INPUTS + {m}_OUTPUTS;
   int i, status;
 
-  if (argc != 1 + {m}_INPUTS + {m}_OUTPUTS) {{
-    fprintf(stderr, "usage: example {_files(api)}\\n");
+  if ({"argc < 2 || (argc - 1) % files != 0" if api.state_bytes else "argc != 1 + files"}) {{
+    fprintf(stderr, "usage: example {_usage(api)}\\n");
     return 2;
   }}
   if ({api.prefix}_arena_size() != {m}_ARENA_BYTES) {{
@@ -113,20 +119,22 @@ int main(int argc, char **argv) {{
     return 2;
   }}
   arena += ({m}_ARENA_ALIGNMENT - (uintptr_t)arena % {m}_ARENA_ALIGNMENT) % {m}_ARENA_ALIGNMENT;
-
-  for (i = 0; i < {m}_INPUTS; ++i) {{
-    if (!read_tensor(argv[1 + i], &inputs[i])) return 1;
-    input_data[i] = inputs[i].data;
-  }}
+{f"  {api.prefix}_reset(arena);" if api.state_bytes else ""}
+  for (i = 0; i < {m}_INPUTS; ++i) input_data[i] = inputs[i].data;
   for (i = 0; i < {m}_OUTPUTS; ++i) output_data[i] = outputs[i].data;
 
-  status = {api.prefix}_run(input_data, output_data, arena);
-  if (status != {m}_OK) {{
-    fprintf(stderr, "{api.prefix}_run returned %d; {api.file}.h says what that means\\n", status);
-    return 1;
-  }}
-  for (i = 0; i < {m}_OUTPUTS; ++i) {{
-    if (!write_tensor(argv[1 + {m}_INPUTS + i], &outputs[i])) return 1;
+  for (++argv; *argv != NULL; argv += files) {{
+    for (i = 0; i < {m}_INPUTS; ++i) {{
+      if (!read_tensor(argv[i], &inputs[i])) return 1;
+    }}
+    status = {api.prefix}_run(input_data, output_data, arena);
+    if (status != {m}_OK) {{
+      fprintf(stderr, "{api.prefix}_run returned %d; {api.file}.h says what that means\\n", status);
+      return 1;
+    }}
+    for (i = 0; i < {m}_OUTPUTS; ++i) {{
+      if (!write_tensor(argv[{m}_INPUTS + i], &outputs[i])) return 1;
+    }}
   }}
   return 0;
 }}

@@ -177,12 +177,7 @@ class _Entry:
         return array
 
     def _copy(self, destination: Any, source: Any, size: int) -> None:
-        name = "llvm.memcpy.p0.p0.i64"
-        declared = self.writer.module.globals.get(name)
-        if declared is None:
-            signature = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1])
-            declared = ir.Function(self.writer.module, signature, name)
-        self.b.call(declared, [destination, source, I64(size), I1(0)])
+        copy_bytes(self.writer.module, self.b, destination, source, size)
 
     def _operand(self, operand: Operand) -> Any:
         """The address of an operand; addresses from the caller's arrays are loaded once."""
@@ -197,3 +192,12 @@ class _Entry:
 
     def _offset(self, pointer: Any, offset: int) -> Any:
         return self.b.gep(pointer, [I64(offset)], source_etype=I8) if offset else pointer
+
+
+def copy_bytes(module: Any, b: Any, destination: Any, source: Any, size: int) -> None:
+    """A memcpy of ``size`` bytes with the builder ``b``."""
+    name = "llvm.memcpy.p0.p0.i64"
+    declared = module.globals.get(name)
+    if declared is None:
+        declared = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1]), name)
+    b.call(declared, [destination, source, I64(size), I1(0)])
