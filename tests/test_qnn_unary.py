@@ -8,9 +8,13 @@ import pytest
 from qimport.errors import VerifyError
 from qimport.ir.types import INTEGER_RANGE
 from qimport.oracle import Oracle
-from qimport.qnn.unary import UNARY, HardSwish, Logistic, Relu, Tanh, UnaryOperation
+from qimport.qnn.hard_swish import HardSwish
+from qimport.qnn.relu import RELU_FAMILY, Relu
+from qimport.qnn.tabulated import Logistic, Tanh
+from qimport.qnn.unary import UnaryOperation
 from tests.single_op import Case, all_codes, quantized, scales_and_zeros
 
+UNARY: tuple[type[UnaryOperation], ...] = (Logistic, Tanh, HardSwish, *RELU_FAMILY)
 VERSIONS = {"LOGISTIC": 2, "TANH": 2, "RELU": 2, "RELU6": 2}
 DRAWS = 6
 

@@ -23,6 +23,24 @@ def look_up(fn: KernelFunction, table: Any, codes: Any, lanes: int, dtype: str) 
     return _scalar(fn, table, codes, lanes, dtype)
 
 
+def interpolate(fn: KernelFunction, table: Any, x: Any, lanes: int) -> Any:
+    """``prim.lut16`` of int16 lanes; ``table`` points to 513 knots. One load brings a knot and the next one."""
+    b = fn.b
+    wide = b.sext(x, vector_type(I32, lanes))
+    place = b.add(b.ashr(wide, like(wide, 7)), like(wide, 256))
+    pair = place
+    for lane in range(lanes):
+        at = ir.Constant(I32, lane)
+        index = place if lanes == 1 else b.extract_element(place, at)
+        entry = fn.load(fn.element(table, b.zext(index, I64), "int16"), I32, 2)
+        pair = entry if lanes == 1 else b.insert_element(pair, entry, at)
+    knot = b.ashr(b.shl(pair, like(pair, 16)), like(pair, 16))
+    rise = b.sub(b.ashr(pair, like(pair, 16)), knot)
+    slope = b.ashr(b.shl(rise, like(rise, 16)), like(rise, 16))
+    part = b.add(b.mul(slope, b.and_(wide, like(wide, 127))), like(wide, 64))
+    return b.trunc(b.add(knot, b.ashr(part, like(part, 7))), x.type)
+
+
 def _scalar(fn: KernelFunction, table: Any, codes: Any, lanes: int, dtype: str) -> Any:
     """One load per lane."""
     if lanes == 1:

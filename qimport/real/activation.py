@@ -78,3 +78,9 @@ def hard_swish(at: Steps, x: Lanes) -> Lanes:
 def hard_swish_by_sixth(at: Steps, x: Lanes) -> Lanes:
     """The optimized kernel: the product with the float32 nearest to 1/6 comes first."""
     return (x * _f32(1 / 6)) * relu6(at, x + 3.0)
+
+
+def hard_swish_by_gate(at: Steps, x: Lanes) -> Lanes:
+    """XNNPACK: x * min(max(x / 6 + 1/2, 0), 1), where the inner product and sum are rounded once."""
+    gate = at.rounded(lambda _, wide: wide * _f32(1 / 6) + 0.5, x)
+    return x * at.choose(gate > 1.0, 1.0, at.choose(gate < 0.0, 0.0, gate))

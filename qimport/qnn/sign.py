@@ -1,0 +1,89 @@
+"""``qnn.abs``, ``qnn.neg``, ``qnn.sign``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qimport import fixedpoint as fp
+from qimport.fixedpoint import Int
+from qimport.ir.graph import Array, Call, Numerics, operation
+from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.qnn.checks import require_multiplier
+from qimport.qnn.unary import QUANTIZED, UnaryOperation, everywhere, rescaled
+
+
+@operation
+@dataclass(frozen=True)
+class Abs(UnaryOperation):
+    """|v|.
+
+    8 bits, int16: clamp(|x - z_in| + z_out) where the scales are equal, else with MBQM of f32(s_in / s_out)
+    in front of the addition. int32 wraps, float32 clears the sign.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 s_in / s_out is under 2^31.
+    """
+
+    NAME = "qnn.abs"
+    TFLITE: ClassVar[tuple[str, ...]] = ("ABS",)
+    TYPES = ("int8", "int16", "int32", "float32")
+    DELEGATED = ("float32",)
+    REAL = everywhere("abs")
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        super().verify(call)
+        if call.output.dtype in QUANTIZED:
+            require_multiplier("C3", call.input(0), call.output)
+
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+        """The formula of the class."""
+        if source.dtype == "int32":
+            return fp.wrap32(np.abs(x))
+        before, after = source.quant, target.quant
+        size = np.abs(x - before.zero_point)
+        if before.scale != after.scale:
+            size = rescaled(size, fp.f32(before.scale / after.scale))
+        return np.clip(size + after.zero_point, *INTEGER_RANGE[target.dtype])
+
+
+@operation
+@dataclass(frozen=True)
+class Neg(UnaryOperation):
+    """-x of the codes themselves, wrapping in their type, whatever the scales and zero points.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`, quantized or not.
+    """
+
+    NAME = "qnn.neg"
+    TFLITE: ClassVar[tuple[str, ...]] = ("NEG",)
+    TYPES = ("int8", "int16", "int32", "int64", "float32")
+    DELEGATED = ("float32",)
+    REAL = everywhere("neg")
+    ANY_QUANTIZATION = True
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy's negation."""
+        with np.errstate(all="ignore"):
+            return (np.asarray(np.negative(call.array(0)), call.output.numpy),)
+
+
+@operation
+@dataclass(frozen=True)
+class Sign(UnaryOperation):
+    """1, 0 or -1; NaN gives NaN, -0 gives 0.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
+    """
+
+    NAME = "qnn.sign"
+    TFLITE: ClassVar[tuple[str, ...]] = ("SIGN",)
+    TYPES = ("int32", "float32", "float64")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """Comparisons with 0."""
+        x = call.array(0)
+        one, zero = x.dtype.type(1), x.dtype.type(0)
+        return (np.where(x > 0, one, np.where(x < 0, -one, np.where(x == x, zero, x))),)

@@ -1,0 +1,232 @@
+"""Functions that the interpreter tabulates: 256 entries for 8 bits, 513 knots to interpolate for int16."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qimport import real
+from qimport.fixedpoint import Int
+from qimport.ir.check import require
+from qimport.ir.graph import Call, Numerics, operation
+from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.qnn import sigmoid16
+from qimport.qnn.interpolation import interpolated, knots
+from qimport.qnn.unary import Float32, UnaryOperation, everywhere, real_values, tabulated
+
+
+class TabulatedFunction(UnaryOperation):
+    """A float function that the interpreter tabulates: y = f(f32(s_in * (x - z_in))), every step in float32.
+
+    8 bits, reference and builtin: clamp(trunc(f32(round_away(f32(y * f32(1 / s_out))) + z_out)))
+    (``LUTPopulate``); xnnpack: clamp(rne(f32(f32(y * f32(1 / s_out)) + z_out))) (elementwise LUT).
+    int16: :mod:`qimport.qnn.interpolation`.
+
+    exp, tanh and the like are correctly rounded here, which equals the interpreter's C library on every table
+    compared.
+    """
+
+    TABLE: ClassVar[Mapping[Numerics, real.Kind]]
+    """f in each kernel family."""
+
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+        """The formula of the class."""
+        if source.dtype == "int16":
+            return interpolated(x, self.knots(source, target))
+        return tabulated(self.function(real_values(x, source), target, family), target, family)
+
+    def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
+        """f, rounded to float32."""
+        return real.apply(self.TABLE[family], v)
+
+    def knots(self, source: TensorType, target: TensorType) -> Int:
+        """The table of the int16 kernel."""
+        with np.errstate(all="ignore"):
+            return knots(lambda v: self.function(v, target, "reference"), source, target)
+
+
+@operation
+@dataclass(frozen=True)
+class Elu(TabulatedFunction):
+    """e^v - 1 below 0, v from there on; the interpreter has no reference kernel.
+
+    float32: within 1 unit in the last place of glibc's ``expm1f`` and of XNNPACK's polynomial (60 000 arguments);
+    XNNPACK takes numbers below 2^-126 for 0.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
+    """
+
+    NAME = "qnn.elu"
+    TFLITE: ClassVar[tuple[str, ...]] = ("ELU",)
+    TYPES = ("int8", "float32")
+    DELEGATED = ("int8", "float32")
+    TABLE = everywhere("elu")
+    REAL = everywhere("elu")
+    BOUNDS = {"builtin": 1, "xnnpack": 1}
+
+    IN_REFERENCE = False
+
+
+@operation
+@dataclass(frozen=True)
+class Exp(TabulatedFunction):
+    """e^v.
+
+    float32: within 1 unit in the last place of glibc's ``expf`` (37 of 60 000 arguments differ); xnnpack: 64 up
+    to v = 80, as XNNPACK reduces v in float32; it gives 0 for NaN.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
+    """
+
+    NAME = "qnn.exp"
+    TFLITE: ClassVar[tuple[str, ...]] = ("EXP",)
+    TYPES = ("int8", "int16", "float32")
+    DELEGATED = ("float32",)
+    TABLE = everywhere("exp")
+    REAL = everywhere("exp")
+    BOUNDS = {"reference": 1, "builtin": 1, "xnnpack": 64}
+
+
+@operation
+@dataclass(frozen=True)
+class Log(TabulatedFunction):
+    """The natural logarithm; in tables, numbers that are not positive give the result's lowest code.
+
+    float32: within 1 unit in the last place of glibc's ``logf`` (74 of 60 000 arguments differ); xnnpack: 64 of
+    XNNPACK's polynomial but for v from 0.8 to 1.25, where it is within 2^-20; numbers below 2^-126 count as 0.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
+    """
+
+    NAME = "qnn.log"
+    TFLITE: ClassVar[tuple[str, ...]] = ("LOG",)
+    TYPES = ("int8", "int16", "float32")
+    DELEGATED = ("float32",)
+    TABLE = everywhere("log")
+    REAL = everywhere("log")
+    BOUNDS = {"reference": 1, "builtin": 1, "xnnpack": 64}
+
+    def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
+        """log v, or the smallest number that the result can hold."""
+        quant, lowest = target.quant, INTEGER_RANGE[target.dtype][0]
+        smallest = np.float32(lowest - quant.zero_point) * np.float32(quant.scale)
+        return np.where(v > 0, real.apply("log", v), smallest)
+
+
+@operation
+@dataclass(frozen=True)
+class Gelu(TabulatedFunction):
+    """v / 2 * erfc(-v sqrt(1/2)), or v / 2 * (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))) if ``approximate``.
+
+    float32: the factor of v / 2 is within 2^-22 of the interpreter's, which near -5, where little is left of it,
+    is much in units of the last place; up to 48 of them from -2 on (60 000 arguments).
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
+    """
+
+    NAME = "qnn.gelu"
+    TFLITE: ClassVar[tuple[str, ...]] = ("GELU",)
+    TYPES = ("int8", "uint8", "int16", "float32")
+    DELEGATED = ("float32",)
+
+    approximate: bool = False
+
+    def real_function(self, family: Numerics) -> real.Kind:
+        """The form that ``approximate`` chooses."""
+        return "gelu_tanh" if self.approximate else "gelu"
+
+    def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
+        """The same function in tables."""
+        return real.apply(self.real_function(family), v)
+
+    def ulp_bound(self, call: Call) -> int:
+        """As the class says, for arguments above -2."""
+        return 64 if call.input(0).dtype == "float32" else 0
+
+
+@operation
+@dataclass(frozen=True)
+class Logistic(TabulatedFunction):
+    """1 / (1 + exp(-v)).
+
+    8 bits: reference, builtin f32(1 / f32(1 + f32(exp(-v)))); xnnpack exp(v) / (1 + exp(v)) in float64, then
+    f32. int16: :mod:`qimport.qnn.sigmoid16`. float32: the reference kernel takes e^v below -9 and 1 above
+    16.619047; within 2 units in the last place of it, 8 of Eigen's and XNNPACK's rational functions.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 the result's scale is 1/256 for 8 bits, 1/32768
+    for int16.
+    """
+
+    NAME = "qnn.logistic"
+    TFLITE: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
+    TYPES = ("int8", "uint8", "int16", "float32")
+    DELEGATED = ("int8", "uint8", "float32")
+    TABLE: ClassVar[Mapping[Numerics, real.Kind]] = {
+        "reference": "logistic_of_table",
+        "builtin": "logistic_of_table",
+        "xnnpack": "logistic",
+    }
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {
+        **everywhere("logistic"),
+        "reference": "logistic_by_cases",
+    }
+    BOUNDS = {"reference": 2, "builtin": 8, "xnnpack": 8}
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        super().verify(call)
+        require_result_scale("C3", "LOGISTIC", call.output)
+
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+        """The table, or the int16 kernel's arithmetic."""
+        if source.dtype == "int16":
+            return sigmoid16.logistic(x, source.quant.scale, family)
+        return super().codes(x, source, target, family)
+
+
+@operation
+@dataclass(frozen=True)
+class Tanh(TabulatedFunction):
+    """tanh(v), any result scale and zero point in 8 bits.
+
+    int16: :mod:`qimport.qnn.sigmoid16`. float32: within 2 units in the last place of glibc's ``tanhf``, 8 of
+    Eigen's and XNNPACK's rational functions.
+
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 the result's scale is 1/32768 for int16.
+    """
+
+    NAME = "qnn.tanh"
+    TFLITE: ClassVar[tuple[str, ...]] = ("TANH",)
+    TYPES = ("int8", "uint8", "int16", "float32")
+    DELEGATED = ("int8", "uint8", "float32")
+    TABLE = everywhere("tanh")
+    REAL = everywhere("tanh")
+    BOUNDS = {"reference": 2, "builtin": 8, "xnnpack": 8}
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C3."""
+        super().verify(call)
+        if call.output.dtype == "int16":
+            require_result_scale("C3", "TANH", call.output)
+
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+        """The table, or the int16 kernel's arithmetic."""
+        if source.dtype == "int16":
+            return sigmoid16.tanh(x, source.quant.scale, family)
+        return super().codes(x, source, target, family)
+
+
+def require_result_scale(label: str, what: str, out: TensorType) -> None:
+    """The result has the only scale that its kernel knows: 1 over the count of non-negative codes."""
+    if out.dtype == "float32":
+        return
+    count = 2**15 if out.dtype == "int16" else 2**8
+    scale = out.quant.scale
+    require(scale == 1 / count, label, f"the output scale of {what} must be 1/{count}, not {scale!r}")
+
+
+TABULATED: tuple[type[TabulatedFunction], ...] = (Elu, Exp, Gelu, Log, Logistic, Tanh)
+"""Every operation of this file."""
