@@ -45,6 +45,7 @@ class OperatorCase:
     builtin: str
     options: Mapping[str, Any] = field(default_factory=dict)
     attributes: tuple[Array, ...] = ()
+    version: int = 3
 
     @property
     def inputs(self) -> list[Array]:
@@ -71,7 +72,7 @@ class OperatorCase:
         tensors = [-1 if o is None else add_tensor(model, o.type, o.data) for o in written]
         extra = [model.tensor(array.shape, array.dtype.name, data=array) for array in self.attributes]
         output = add_tensor(model, self.output)
-        model.operator(self.builtin, [*tensors, *extra], [output], 3, **self.options)
+        model.operator(self.builtin, [*tensors, *extra], [output], self.version, **self.options)
         pairs = zip(tensors, written, strict=True)
         fed = [index for index, o in pairs if o is not None and o.value is not None]
         return model.build(fed, [output])

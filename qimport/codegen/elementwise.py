@@ -12,13 +12,13 @@ from qimport.codegen import arithmetic
 from qimport.codegen.conversion import convert
 from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
-from qimport.codegen.lookup import look_up
+from qimport.codegen.lookup import interpolate, look_up
 from qimport.codegen.math import emit_function
 from qimport.codegen.requantize import Rescaler
 from qimport.codegen.rounding import divide_away, to_int32
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import clamp_signed, like, retyped, splat, vector_type
+from qimport.codegen.vector import clamp_signed, leading_zeros, like, retyped, splat, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Graph, Node, Operation, Value
 from qimport.ir.types import INTEGER_RANGE
@@ -153,6 +153,17 @@ def _lut(at: Emission, node: Node, op: prim.Lut) -> Any:
     return look_up(at.fn, place, at.operand(node, 0), at.lanes, section.dtype)
 
 
+def _lut16(at: Emission, node: Node, op: prim.Lut16) -> Any:
+    table = node.inputs[1]
+    assert table is not None
+    place = at.fn.at(at.fn.tables, at.layout.section(table).offset)
+    return interpolate(at.fn, place, at.operand(node, 0), at.lanes)
+
+
+def _leading_zeros(at: Emission, node: Node, op: prim.LeadingZeros) -> Any:
+    return leading_zeros(at.fn, at.operand(node, 0))
+
+
 def _math(at: Emission, node: Node, op: prim.Math) -> Any:
     return emit_function(at.fn, op.kind, at.operand(node, 0))
 
@@ -174,7 +185,9 @@ EMITTERS: dict[type[Operation], Emitter] = {
     prim.Compare: _compare,
     prim.DivRound: _div_round,
     prim.Fma: _fma,
+    prim.LeadingZeros: _leading_zeros,
     prim.Lut: _lut,
+    prim.Lut16: _lut16,
     prim.Math: _math,
     prim.Rescale: _rescale,
     prim.Select: _select,

@@ -98,6 +98,12 @@ def mangled(type_: Any) -> str:
     return f"v{type_.count}{name}" if isinstance(type_, ir.VectorType) else name
 
 
+def leading_zeros(fn: KernelFunction, value: Any) -> Any:
+    """The count of zeros before the first bit that is set; all bits for 0."""
+    arguments = [value, ir.Constant(ir.IntType(1), 0)]
+    return fn.intrinsic(f"llvm.ctlz.{mangled(value.type)}", value.type, arguments)
+
+
 def pairwise(fn: KernelFunction, operation: str, a: Any, b: Any) -> Any:
     """``llvm.<operation>`` of two values of one type: smin, smax, umin, umax, minnum, maxnum, copysign."""
     return fn.intrinsic(f"llvm.{operation}.{mangled(a.type)}", a.type, [a, b])

@@ -145,6 +145,7 @@ SIMPLIFICATIONS: dict[type[Operation], Simplification] = {
     prim.Compare: simplify_elementwise,
     prim.DivRound: simplify_elementwise,
     prim.Lut: simplify_elementwise,
+    prim.Math: simplify_elementwise,
     prim.Rescale: simplify_elementwise,
     prim.ToInt: simplify_elementwise,
 }

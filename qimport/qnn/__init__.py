@@ -2,7 +2,7 @@
 
 from qimport.qnn.arithmetic import AddN, Arithmetic, LogicalNot
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.binary import Add, Mul, Sub
+from qimport.qnn.binary import Mul
 from qimport.qnn.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from qimport.qnn.cast import Cast
 from qimport.qnn.compare import Compare
@@ -42,6 +42,7 @@ from qimport.qnn.softmax import Softmax
 from qimport.qnn.split import Split, Unpack
 from qimport.qnn.strided_slice import StridedSlice
 from qimport.qnn.svdf import Svdf
+from qimport.qnn.sums import Add, Sub
 from qimport.qnn.tabulated import Elu, Exp, Gelu, Log, Logistic, Tanh
 from qimport.qnn.tile import BroadcastTo, Tile
 from qimport.qnn.transpose import Transpose

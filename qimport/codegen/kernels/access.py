@@ -97,7 +97,7 @@ def sources(fn: KernelFunction, kernel: Kernel, layout: TableLayout, nodes: Sequ
     """Every tensor and plain constant that elementwise ``nodes`` read, once."""
     found: dict[Value, Source] = {}
     for node in nodes:
-        own_tables = isinstance(node.op, prim.Lut | prim.Rescale)
+        own_tables = isinstance(node.op, prim.Lut | prim.Lut16 | prim.Rescale)
         for value in node.inputs[:1] if own_tables else node.inputs:
             if value is None or value in found:
                 continue
