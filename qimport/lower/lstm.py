@@ -5,9 +5,11 @@ from __future__ import annotations
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
+from qimport.lower.lstm_float import FloatSteps
 from qimport.lower.lstm_integer import IntegerSteps
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.lstm import CELL_STATE, OUTPUT_STATE, Lstm
+from qimport.qnn.lstm_integer import IntegerLstm
 from qimport.qnn.lstm_shape import LstmShape
 
 
@@ -15,7 +17,8 @@ from qimport.qnn.lstm_shape import LstmShape
 def lower_lstm(emit: Emitter, op: Lstm, use: Use) -> tuple[Value, ...]:
     """Input products of all steps at once, then one step after the other."""
     shape = op.shape(use.call)
-    steps = IntegerSteps(emit, op.integer(use.call), use)
+    lstm = op.arithmetic(use.call)
+    steps = IntegerSteps(emit, lstm, use) if isinstance(lstm, IntegerLstm) else FloatSteps(emit, lstm, use)
     ahead = steps.input_products(time_first(emit, use.operand(0), shape))
     h = emit.reshape(use.operand(OUTPUT_STATE), (shape.batch, shape.outputs))
     c = emit.reshape(use.operand(CELL_STATE), (shape.batch, shape.cells))

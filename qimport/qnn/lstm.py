@@ -12,6 +12,7 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import TensorType
 from qimport.qnn.base import QnnOperation
+from qimport.qnn.lstm_float import FloatLstm
 from qimport.qnn.lstm_integer import IntegerLstm
 from qimport.qnn.lstm_shape import GATES, LstmShape, gate_operand
 
@@ -37,13 +38,13 @@ class Lstm(QnnOperation):
         i, f, o = sigmoid(W x + R h + p * c + b)      g = tanh(W x + R h + b)
         c = clip(f * c + i * g, cell_clip)            h = clip(P (o * tanh(c)) + b_p, proj_clip)
 
-    The arithmetic for int8 is that of :class:`qimport.qnn.lstm_integer.IntegerLstm`. All modes run the
-    same kernel, the delegate takes none.
+    The arithmetic for int8 is that of :class:`qimport.qnn.lstm_integer.IntegerLstm`, for float32 that of
+    :class:`qimport.qnn.lstm_float.FloatLstm`. All modes run the same kernel, the delegate takes none.
 
     C1 the tensors that are there fit together: the input gate has all or none, peepholes are all or none,
     layer normalization is all or none. C2 shapes are as above; states may have any shape of their size.
     C3 element types and quantization are as the arithmetic wants them. C4 clips are not negative; the
-    activation is TANH in integers.
+    activation is not looked at in integers.
 
     ``gate_scales`` are the scales of the intermediate results that layer normalization reads, one per gate
     (input, forget, cell, output); ``hidden_scale`` and ``hidden_zero_point`` those of o * tanh(c).
@@ -66,7 +67,7 @@ class Lstm(QnnOperation):
         shape = self.shape(call)
         _require_shapes(call, shape)
         require(self.cell_clip >= 0 and self.proj_clip >= 0, "C4", "clips must not be negative")
-        self.integer(call).verify(call)
+        self.arithmetic(call).verify(call)
 
     def shape(self, call: Call) -> LstmShape:
         """The sizes of this use."""
@@ -79,6 +80,13 @@ class Lstm(QnnOperation):
             return LstmShape(1, x.shape[0], x.shape[1], cells, outputs, True)
         time, batch = (x.shape[0], x.shape[1]) if self.time_major else (x.shape[1], x.shape[0])
         return LstmShape(time, batch, x.shape[2], cells, outputs, self.time_major)
+
+    def arithmetic(self, call: Call) -> IntegerLstm | FloatLstm:
+        """The parameters of the arithmetic that x's element type chooses."""
+        if call.input(INPUT).dtype == "float32":
+            gated = call.inputs[gate_operand("input", "input")] is not None
+            return FloatLstm(self.shape(call), self.activation, self.cell_clip, self.proj_clip, gated)
+        return self.integer(call)
 
     def integer(self, call: Call) -> IntegerLstm:
         """The parameters of the int8 arithmetic."""
@@ -95,7 +103,7 @@ class Lstm(QnnOperation):
         """Step by step."""
         x, shape = call.array(INPUT), self.shape(call)
         steps = shape.steps(x)
-        y, h, c = self.integer(call).run(steps, call.arrays)
+        y, h, c = self.arithmetic(call).run(steps, call.arrays)
         results = (shape.sequence(np.stack(y)), h, c)
         return tuple(
             np.asarray(array, type_.numpy).reshape(type_.shape)

@@ -1,4 +1,4 @@
-"""``qnn.svdf``: a low-rank fully connected layer over a window of time, with its memory as operand and result."""
+"""``qnn.svdf``: a low-rank fully connected layer over a window of time, its memory operand and result."""
 
 from __future__ import annotations
 

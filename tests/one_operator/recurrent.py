@@ -183,3 +183,30 @@ def _svdf_sizes(draw: Draw) -> tuple[int, int, int, int, int]:
         draw.pick(1, 2, 3, 5),
         draw.pick(1, 2, 3, 7, 9),
     )
+
+
+@generator("LSTM float32")
+def lstm_float(draw: Draw) -> OneOperator:
+    """All forms together, with every activation that has a kernel."""
+    made, sizes = Recurrent(draw), LstmSizes.of(draw)
+    model, cells, outputs = made.model, sizes.cells, sizes.outputs
+    x = model.tensor((*sizes.leading, sizes.inputs), "float32")
+    rows = range(4)
+    operands = [x]
+    operands += [made.floats((cells, sizes.inputs)) if sizes.gates(i) else -1 for i in rows]
+    operands += [made.floats((cells, outputs)) if sizes.gates(i) else -1 for i in rows]
+    operands += [made.floats((cells,)) if sizes.peephole and sizes.gates(i) else -1 for i in range(3)]
+    operands += [made.floats((cells,)) if sizes.gates(i) else -1 for i in rows]
+    operands += [made.floats((outputs, cells)) if sizes.projection else -1]
+    operands += [made.floats((outputs,)) if sizes.projection and draw.pick(True, False) else -1]
+    operands += [
+        model.tensor((sizes.batch, count), "float32", is_variable=True) for count in (outputs, cells)
+    ]
+    operands += [made.floats((cells,)) if sizes.norm and sizes.gates(i) else -1 for i in rows]
+    y = model.tensor((*sizes.leading, outputs), "float32")
+    options = sizes.options(draw)
+    options["fused_activation_function"] = draw.pick("TANH", "TANH", "TANH", "RELU", "RELU6", "RELU_N1_TO_1")
+    made.notes.append(str((sizes, options)))
+    model.operator(sizes.builtin, operands, [y], 3, **options)
+    feeds = [made.real((*sizes.leading, sizes.inputs), 1.5) for _ in range(INVOCATIONS)]
+    return made.finish(x, y, feeds)

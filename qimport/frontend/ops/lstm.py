@@ -43,8 +43,7 @@ def _import_lstm(context: OperatorContext, *, time_major: bool) -> None:
         context.malformed(f"it has {len(context.inputs)} operands; expected {WITHOUT_NORM} or {OPERANDS}")
     operands = _operands(context)
     x = context.input(0)
-    _require_integer(context, operands)
-    scales, hidden = _intermediates(context, normalized=operands[gate_operand("forget", "norm")] is not None)
+    scales, hidden = _quantization(context, operands)
     op = Lstm(
         activation=context.option("fused_activation_function"),
         cell_clip=context.option("cell_clip"),
@@ -76,12 +75,20 @@ def _operands(context: OperatorContext) -> list[Value | None]:
     return operands
 
 
-def _require_integer(context: OperatorContext, operands: list[Value | None]) -> None:
-    x = context.input(0)
+def _quantization(
+    context: OperatorContext, operands: list[Value | None]
+) -> tuple[tuple[float, ...], tuple[float, int]]:
+    """What only the integer arithmetic needs: scales of gates, scale and zero point of o * tanh(c)."""
+    x, weights = context.input(0), context.input(gate_operand("output", "input"))
     for position, value in enumerate(operands):
         if value is not None and position not in (0, OUTPUT_STATE, CELL_STATE):
             context.constant(position, f"operand {position}")
-    context.require(x.type.dtype == "int8", f"the element type is {x.type.dtype}; expected int8", x)
+    pair = (x.type.dtype, weights.type.dtype)
+    if pair == ("float32", "float32"):
+        return (), (1.0, 0)
+    if pair != ("int8", "int8"):
+        context.unsupported(f"input and weights are {' and '.join(pair)}; expected int8 or float32", x)
+    return _intermediates(context, normalized=operands[gate_operand("forget", "norm")] is not None)
 
 
 def _intermediates(
