@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-Float32 = npt.NDArray[np.float32]
+Float32 = npt.NDArray[Any]
+"""An array of float32 elements."""
 
 Order = Literal["sequential", "pairs", "quads", "lanes", "packets", "inner"]
 
@@ -25,7 +26,8 @@ Merges = tuple[tuple[int, int], ...]
 class Phase:
     """Accumulator j % ``accumulators`` takes product j, for as many whole multiples of ``multiple`` as fit.
 
-    Afterwards ``merges`` adds accumulators: (i, j) is a[i] = a[i] + a[j].
+    Afterwards ``merges`` adds accumulators: (i, j) is a[i] = a[i] + a[j]. The next phase goes on with the
+    first ones.
     """
 
     accumulators: int
@@ -81,13 +83,35 @@ def in_order(
     add: Callable[[Sum, Sum], Sum],
 ) -> Sum:
     """``start`` plus products 0 .. depth - 1: ``step(sum, k)`` adds product k, ``add`` adds two sums."""
-    done, total = 0, start
+    done, sums = 0, [start]
     for phase in ORDERS[order]:
         count = (depth - done) // phase.multiple * phase.multiple
-        sums = [total, *(zero() for _ in range(phase.accumulators - 1))]
+        sums = [*sums, *(zero() for _ in range(phase.accumulators - len(sums)))][: phase.accumulators]
         for k in range(count):
             sums[k % phase.accumulators] = step(sums[k % phase.accumulators], done + k)
         for into, source in phase.merges:
             sums[into] = add(sums[into], sums[source])
-        done, total = done + count, sums[0]
-    return total
+        done += count
+    return sums[0]
+
+
+def matrix_product(
+    x: Float32, w: Float32, start: Float32, order: Order = "sequential", fused: bool = False
+) -> Float32:
+    """``start`` [N] plus x [R, K] times w [K, N], every sum in ``order``; [R, N]."""
+    shape = (x.shape[0], w.shape[1])
+
+    def step(total: Float32, k: int) -> Float32:
+        if fused:
+            return fused_multiply_add(x[:, k, None], w[k], total)
+        return np.asarray(total + x[:, k, None] * w[k], np.float32)
+
+    with np.errstate(all="ignore"):
+        return in_order(
+            order,
+            x.shape[1],
+            np.asarray(np.broadcast_to(start, shape), np.float32),
+            lambda: np.zeros(shape, np.float32),
+            step,
+            lambda a, b: np.asarray(a + b, np.float32),
+        )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from qimport import summation
+from qimport.elements import broadcast
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.types import TensorType
-from qimport.prim.arithmetic import broadcast
 from qimport.prim.checks import require_steps
 from qimport.summation import Float32, Order
 
@@ -82,40 +83,36 @@ class FloatMac(Operation):
         first = np.arange(outputs) // (outputs // self.groups) * depth
         _, height, width, _ = call.output.shape
 
-        def operands(k: int) -> tuple[Array, Array]:
+        def step(total: Float32, k: int) -> Float32:
             (row, column), channel = taps[k // depth], k % depth
             top, left = row * self.dilation[0], column * self.dilation[1]
             rows = slice(top, top + (height - 1) * self.stride[0] + 1, self.stride[0])
             columns = slice(left, left + (width - 1) * self.stride[1] + 1, self.stride[1])
-            return x[:, rows, columns][..., first + channel], w[row, column, channel]
-
-        return (self._sums(len(taps) * depth, operands, call.output.shape, bias),)
-
-    def _sums(self, depth: int, operands: object, shape: tuple[int, ...], bias: Array) -> Float32:
-        zeros = np.zeros(shape, np.float32)
-        assert callable(operands)
-
-        def step(total: Float32, k: int) -> Float32:
-            a, b = operands(k)
-            return summation.fused_multiply_add(a, b, total) if self.fused else np.asarray(total + a * b)
+            seen, weight = x[:, rows, columns][..., first + channel], w[row, column, channel]
+            if self.fused:
+                return summation.fused_multiply_add(seen, weight, total)
+            return np.asarray(total + seen * weight, np.float32)
 
         with np.errstate(all="ignore"):
-            start = zeros + bias if self.bias_first else zeros
-            size = self.block or depth
-            total: Float32 | None = None
-            for begin in range(0, depth, size):
-                count = min(size, depth - begin)
-                part = summation.in_order(
-                    self.order,
-                    count,
-                    start,
-                    lambda: zeros,
-                    lambda t, k, begin=begin: step(t, begin + k),
-                    lambda a, b: np.asarray(a + b),
-                )
-                total = part if total is None else total + part
-            assert total is not None
-            return total if self.bias_first else total + bias
+            return (self._sums(len(taps) * depth, step, call.output.shape, bias),)
+
+    def _sums(
+        self, depth: int, step: Callable[[Float32, int], Float32], shape: tuple[int, ...], bias: Array
+    ) -> Array:
+        zeros = np.zeros(shape, np.float32)
+        start = np.asarray(zeros + bias, np.float32) if self.bias_first else zeros
+        size = self.block or depth
+        total: Float32 | None = None
+        for begin in range(0, depth, size):
+
+            def from_here(part: Float32, k: int, begin: int = begin) -> Float32:
+                return step(part, begin + k)
+
+            count = min(size, depth - begin)
+            found = summation.in_order(self.order, count, start, lambda: zeros, from_here, np.add)
+            total = found if total is None else total + found
+        assert total is not None
+        return total if self.bias_first else np.asarray(total + bias)
 
 
 @operation

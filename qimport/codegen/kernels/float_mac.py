@@ -159,11 +159,12 @@ class _Sums:
     def _ordered(self, zeros: list[Any], begin: int, depth: int, step: Callable[..., list[Any]]) -> list[Any]:
         """:func:`qimport.summation.in_order` with loops; ``zeros`` has one element per pixel."""
         fn, pixels = self.fn, len(zeros)
-        totals = list(zeros)
+        sums = list(zeros)
         for phase in ORDERS[self.op.order]:
             count = depth // phase.multiple * phase.multiple
             whole = count - count % phase.accumulators
-            sums = [*totals, *(zeros * (phase.accumulators - 1))]
+            room = phase.accumulators * pixels
+            sums = [*sums, *(zeros * phase.accumulators)][:room]
 
             def turn(k: Index, *carried: Any, taken: int = phase.accumulators) -> list[Any]:
                 found = list(carried)
@@ -178,6 +179,5 @@ class _Sums:
                 for p in range(pixels):
                     a, b = sums[into * pixels + p], sums[source * pixels + p]
                     sums[into * pixels + p] = fn.b.fadd(a, b)
-            totals = sums[:pixels]
             begin, depth = begin + count, depth - count
-        return totals
+        return sums

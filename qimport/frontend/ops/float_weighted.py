@@ -1,0 +1,126 @@
+"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of float32 activations."""
+
+from __future__ import annotations
+
+from qimport.frontend.ops import checks
+from qimport.frontend.ops.context import OperatorContext
+from qimport.frontend.ops.weighted import is_constant
+from qimport.frontend.ops.window import read_window
+from qimport.ir.graph import Value
+from qimport.qnn.float_conv2d import FloatConv2d
+from qimport.qnn.float_dense import FloatDense
+from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
+from qimport.qnn.reshape import Reshape
+
+
+def is_float(context: OperatorContext) -> bool:
+    """Whether the activations are float32, whatever the weights are."""
+    return context.input(0).type.dtype == "float32"
+
+
+def float_conv2d(context: OperatorContext) -> None:
+    """NHWC times OHWI; fewer input channels in the weights than in the image mean groups."""
+    x, weights, bias = _read(context)
+    if bias is None:
+        context.unsupported("there is no bias; expected a float32 tensor, as in the interpreter", weights)
+    checks.rank(context, x, 4)
+    checks.rank(context, weights, 4)
+    outputs, height, width, depth = weights.type.shape
+    channels = x.type.shape[3]
+    if depth < 1 or channels % depth or outputs % (channels // depth):
+        sentence = (
+            f"the weights have shape {weights.type.shape} for {channels} input channels; expected a depth"
+            " that divides them into groups, and a multiple of the groups in front"
+        )
+        context.misfit(sentence, weights)
+    # The delegate takes constants only, and a bias only as a vector.
+    delegable = is_constant(weights, bias) and len(bias.type.shape) == 1
+    bias = _bias_vector(context, bias, outputs)
+    window = read_window(context, x, (height, width), _dilation(context))
+    op = FloatConv2d(
+        stride=window.stride,
+        dilation=window.dilation,
+        padding=window.padding,
+        groups=channels // depth,
+        activation=checks.activation(context),
+        constant_weights=delegable,
+    )
+    context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))
+
+
+def float_depthwise_conv2d(context: OperatorContext) -> None:
+    """Derive the depth multiplier from the weights; the interpreter's kernels ignore the option."""
+    x, weights, bias = _read(context)
+    checks.rank(context, x, 4)
+    checks.rank(context, weights, 4)
+    front, height, width, outputs = weights.type.shape
+    channels = x.type.shape[3]
+    if front != 1 or outputs % channels:
+        sentence = (
+            f"the weights have shape {weights.type.shape} for {channels} input channels;"
+            " expected 1 in front and a multiple of the channels behind"
+        )
+        context.misfit(sentence, weights)
+    if bias is not None and len(bias.type.shape) != 1:
+        context.unsupported(f"the bias has shape {bias.type.shape}; expected a vector", bias)
+    # The delegate takes constants only, and believes the option that states the depth multiplier.
+    delegable = bias is not None and is_constant(weights, bias)
+    delegable = delegable and context.option("depth_multiplier") * channels == outputs
+    bias = _bias_vector(context, bias, outputs)
+    window = read_window(context, x, (height, width), _dilation(context))
+    op = FloatDepthwiseConv2d(
+        stride=window.stride,
+        dilation=window.dilation,
+        padding=window.padding,
+        activation=checks.activation(context),
+        constant_weights=delegable,
+    )
+    context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))
+
+
+def float_fully_connected(context: OperatorContext) -> None:
+    """Rows of K elements, whatever the rank, times the weights [N, K]; ``keep_num_dims`` keeps the rank."""
+    x, weights, bias = _read(context)
+    shape = dense_shape(context, x, weights)
+    bias = _bias_vector(context, bias, weights.type.shape[0])
+    op = FloatDense(activation=checks.activation(context), constant_weights=is_constant(weights, bias))
+    context.emit(op, (x, weights, bias), shape)
+
+
+def dense_shape(context: OperatorContext, x: Value, weights: Value) -> tuple[int, ...]:
+    """Check the shapes of a FULLY_CONNECTED and return its result's."""
+    layout = context.option("weights_format")
+    context.require(layout == "DEFAULT", f"the weights have format {layout}; expected DEFAULT", weights)
+    checks.rank(context, weights, 2)
+    outputs, depth = weights.type.shape
+    if depth < 1 or x.type.size % depth:
+        context.misfit(f"tensor {x.name!r} of shape {x.type.shape} has no rows of {depth} elements", x)
+    if not context.option("keep_num_dims"):
+        return (x.type.size // depth, outputs)
+    if not x.type.shape or x.type.shape[-1] != depth:
+        context.misfit(f"tensor {x.name!r} has shape {x.type.shape}; expected {depth} elements behind", x)
+    return (*x.type.shape[:-1], outputs)
+
+
+def _read(context: OperatorContext) -> tuple[Value, Value, Value | None]:
+    """Activations, weights and bias, all of floats like the result."""
+    x, weights, bias = context.input(0), context.input(1), context.optional(2)
+    for value in (weights, bias, context.out):
+        if value is not None and value.type.dtype != "float32":
+            found = f"the element type is {value.type.dtype} beside float32 activations"
+            context.unsupported(f"{found}; expected float32", value)
+    return x, weights, bias
+
+
+def _bias_vector(context: OperatorContext, bias: Value | None, outputs: int) -> Value | None:
+    if bias is None:
+        return None
+    if bias.type.size != outputs:
+        context.misfit(f"the bias {bias.name!r} has {bias.type.size} elements; expected {outputs}", bias)
+    if len(bias.type.shape) == 1:
+        return bias
+    return context.step(Reshape(), (bias,), bias.type.with_shape((outputs,)), bias.name)
+
+
+def _dilation(context: OperatorContext) -> tuple[int, int]:
+    return context.option("dilation_h_factor"), context.option("dilation_w_factor")

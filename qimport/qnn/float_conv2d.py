@@ -1,0 +1,84 @@
+"""``qnn.float_conv2d``: CONV_2D of float32 tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qimport.ir.check import require
+from qimport.ir.graph import Call, operation
+from qimport.qnn.convolution import DEPTHWISE_TAPS, Padding, verify_window
+from qimport.qnn.float_weighted import DELEGATE, OPTIMIZED, REFERENCE, FloatWeighted, Sums, patches, product
+from qimport.summation import Float32
+
+
+@operation
+@dataclass(frozen=True)
+class FloatConv2d(FloatWeighted):
+    """Two-dimensional convolution of floats, possibly in groups.
+
+    Operands: x NHWC, w OHWI with I = C / groups, bias [O] or None (counts as zeros). ``padding`` is
+    ((top, bottom), (left, right)); taps outside the image are products with 0, which no finite weight tells
+    from no product.
+
+        y[n,y,x,o] = activation(bias[o] + sum over rows, columns and channels of the window of x * w)
+
+    reference   one product after the other, each rounded, each sum rounded; the bias is added last
+                (``reference_ops::Conv``). Sums out of range become the largest number.
+    builtin     as Eigen's matrix product of patches and weights sums them
+                (:mod:`qimport.qnn.optimized_product`; measured without a difference); with groups as
+                ``reference``
+    xnnpack     fused multiply-adds in the order of ``reference``, starting from the bias (f32-gemm, f32-igemm
+                for AVX-512); for groups of one input and one output channel and at most 25 taps columns come
+                before rows (f32-dwconv). The delegate flushes subnormal numbers to zero, which is not
+                reproduced.
+
+    C1 float32; ranks are 4. C2 the result shape follows from window, stride, dilation, padding and O;
+    I * groups = C and groups divides O. C3 bias is [O]. C4 the activation is one of the schema's.
+
+    ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
+    """
+
+    NAME = "qnn.float_conv2d"
+    TFLITE = ("CONV_2D",)
+
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: Padding = ((0, 0), (0, 0))
+    groups: int = 1
+    activation: str = "NONE"
+    constant_weights: bool = True
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C4."""
+        x, w, out = call.input(0), call.input(1), call.output
+        require(len(x.shape) == len(w.shape) == len(out.shape) == 4, "C1", "ranks must be 4")
+        outputs, kh, kw, depth = w.shape
+        verify_window(call, (kh, kw), self.stride, self.dilation, self.padding)
+        fits = self.groups > 0 and depth * self.groups == x.shape[3] and outputs % self.groups == 0
+        require(fits and out.shape[3] == outputs, "C2", f"{self.groups} groups do not fit {w}")
+        self.verify_floats(call, outputs)
+
+    def sums(self, call: Call) -> Sums:
+        """See the class."""
+        family = self.kernel_family(call)
+        if family == "xnnpack":
+            outputs, kh, kw, depth = call.input(1).shape
+            depthwise = outputs == self.groups and depth == 1 and kh * kw <= DEPTHWISE_TAPS
+            return replace(DELEGATE, columns_first=depthwise)
+        return OPTIMIZED if family == "builtin" and self.groups == 1 else REFERENCE
+
+    def products(self, call: Call, bias: Float32, sums: Sums) -> Float32:
+        """A matrix product of patches and weights per group."""
+        w = call.array(1)
+        outputs, kh, kw, depth = w.shape
+        seen = patches(call.array(0), (kh, kw), self.stride, self.dilation, self.padding, sums.columns_first)
+        axes = (2, 1, 3, 0) if sums.columns_first else (1, 2, 3, 0)
+        matrix = w.transpose(axes).reshape(-1, outputs)
+        size, found = outputs // self.groups, []
+        for group in range(self.groups):
+            mine = seen[..., group * depth : (group + 1) * depth].reshape(-1, kh * kw * depth)
+            own = slice(group * size, (group + 1) * size)
+            found.append(product(mine, matrix[:, own], bias[own], sums))
+        return np.concatenate(found, axis=1).reshape(call.output.shape)

@@ -1,0 +1,120 @@
+"""CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL and TRANSPOSE_CONV of float32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qimport.ir.graph import Array
+from qimport.ir.types import TensorType
+from qimport.qnn.float_conv2d import FloatConv2d
+from qimport.qnn.float_dense import FloatDense
+from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
+from tests.one_operator.model import OneOperator, generator
+
+
+def floats(draw: Draw, shape: tuple[int, ...]) -> Array:
+    """Normal numbers of any magnitude, or small integers (no sum rounds), sometimes one outlier."""
+    if draw.pick(True, False, False, False):
+        return draw.rng.integers(-4, 5, shape).astype(np.float32)
+    data = draw.rng.standard_normal(shape) * 2.0 ** int(draw.rng.integers(-8, 9))
+    if draw.pick(True, False, False):
+        data.reshape(-1)[int(draw.rng.integers(data.size))] *= 1000
+    return data.astype(np.float32)
+
+
+def fed(draw: Draw, shape: tuple[int, ...]) -> Operand:
+    """An operand the test feeds."""
+    return Operand(TensorType("float32", shape), value=floats(draw, shape))
+
+
+def known(draw: Draw, shape: tuple[int, ...]) -> Operand:
+    """A constant operand."""
+    return Operand(TensorType("float32", shape), floats(draw, shape))
+
+
+def dense_case(draw: Draw) -> OperatorCase:
+    """Any rank and tails; with and without bias; constant and computed weights."""
+    depth, outputs = int(draw.rng.integers(1, 70)), int(draw.pick(1, 2, 3, 4, 7, 8, 9, 12, 15, 17, 33))
+    if draw.pick(*[False] * 11, True):
+        depth = int(draw.pick(1016, 1017, 1500, 2040, 3100))
+    keep = bool(draw.pick(True, False))
+    lead = draw.pick((1,), (1,), (3,), (2, 3), (1, 2, 2), (9,), (17,))
+    x = fed(draw, (*lead, depth))
+    w = known(draw, (outputs, depth)) if draw.pick(True, True, True, False) else fed(draw, (outputs, depth))
+    bias = known(draw, (outputs,)) if draw.pick(True, True, False) else None
+    out = TensorType("float32", (*lead, outputs) if keep else (int(np.prod(lead)), outputs))
+    activation = draw.pick(*ACTIVATIONS)
+    op = FloatDense(activation, constant_weights=w.data is not None)
+    options = {"fused_activation_function": activation, "keep_num_dims": keep}
+    return OperatorCase(op, (x, w, bias), out, "FULLY_CONNECTED", options)
+
+
+def conv_case(draw: Draw) -> OperatorCase:
+    """Windows, strides, dilations, groups, SAME and VALID."""
+    size = (int(draw.rng.integers(1, 4)), int(draw.rng.integers(1, 4)))
+    stride, dilation = draw.pick((1, 1), (1, 1), (2, 1), (2, 2)), draw.pick((1, 1), (1, 1), (2, 1), (2, 2))
+    extent = (int(draw.rng.integers(1, 9)), int(draw.rng.integers(1, 9)))
+    groups = int(draw.pick(1, 1, 1, 2, 5))
+    depth, size_of_group = int(draw.pick(1, 2, 3, 4, 8, 13)), int(draw.pick(1, 2, 3, 4, 5, 8, 11, 16))
+    channels, outputs = groups * depth, groups * size_of_group
+    reach = tuple((n - 1) * d + 1 for n, d in zip(size, dilation, strict=True))
+    name, padding, counts = draw.window(extent, (reach[0], reach[1]), stride)
+    x, bias = fed(draw, (int(draw.pick(1, 1, 2)), *extent, channels)), known(draw, (outputs,))
+    w = known(draw, (outputs, *size, depth))
+    activation = draw.pick(*ACTIVATIONS)
+    op = FloatConv2d(stride, dilation, padding, groups, activation)
+    options = {
+        "padding": name,
+        "stride_h": stride[0],
+        "stride_w": stride[1],
+        "dilation_h_factor": dilation[0],
+        "dilation_w_factor": dilation[1],
+        "fused_activation_function": activation,
+    }
+    out = TensorType("float32", (x.type.shape[0], *counts, outputs))
+    return OperatorCase(op, (x, w, bias), out, "CONV_2D", options)
+
+
+def depthwise_case(draw: Draw) -> OperatorCase:
+    """Windows up to 6 x 5, depth multipliers, dilation."""
+    size = (int(draw.rng.integers(1, 7)), int(draw.rng.integers(1, 6)))
+    stride, dilation = draw.pick((1, 1), (1, 1), (2, 2)), draw.pick((1, 1), (1, 1), (2, 2))
+    extent = (int(draw.rng.integers(1, 9)), int(draw.rng.integers(1, 9)))
+    channels, multiplier = int(draw.pick(1, 2, 3, 4, 8, 9, 17)), int(draw.pick(1, 1, 1, 2, 3, 8))
+    outputs = channels * multiplier
+    reach = tuple((n - 1) * d + 1 for n, d in zip(size, dilation, strict=True))
+    name, padding, counts = draw.window(extent, (reach[0], reach[1]), stride)
+    x, bias = fed(draw, (int(draw.pick(1, 1, 2)), *extent, channels)), known(draw, (outputs,))
+    w = known(draw, (1, *size, outputs))
+    activation = draw.pick(*ACTIVATIONS)
+    op = FloatDepthwiseConv2d(stride, dilation, padding, activation)
+    options = {
+        "padding": name,
+        "stride_h": stride[0],
+        "stride_w": stride[1],
+        "dilation_h_factor": dilation[0],
+        "dilation_w_factor": dilation[1],
+        "depth_multiplier": multiplier,
+        "fused_activation_function": activation,
+    }
+    out = TensorType("float32", (x.type.shape[0], *counts, outputs))
+    return OperatorCase(op, (x, w, bias), out, "DEPTHWISE_CONV_2D", options)
+
+
+@generator("FULLY_CONNECTED float32")
+def dense(draw: Draw) -> OneOperator:
+    """A dense layer."""
+    return OneOperator.of(dense_case(draw))
+
+
+@generator("CONV_2D float32")
+def conv2d(draw: Draw) -> OneOperator:
+    """A convolution."""
+    return OneOperator.of(conv_case(draw))
+
+
+@generator("DEPTHWISE_CONV_2D float32")
+def depthwise_conv2d(draw: Draw) -> OneOperator:
+    """A depthwise convolution."""
+    return OneOperator.of(depthwise_case(draw))
