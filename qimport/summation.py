@@ -17,7 +17,7 @@ import numpy.typing as npt
 Float32 = npt.NDArray[Any]
 """An array of float32 elements."""
 
-Order = Literal["sequential", "pairs", "quads", "lanes", "packets", "inner"]
+Order = Literal["sequential", "pairs", "quads", "lanes", "in_turn", "packets", "inner"]
 
 Merges = tuple[tuple[int, int], ...]
 
@@ -44,6 +44,7 @@ ORDERS: dict[Order, tuple[Phase, ...]] = {
     "pairs": (Phase(2, 8, ((0, 1),)), _ONE_BY_ONE),
     "quads": (Phase(4, 4, ((0, 1), (2, 3), (0, 2))), _ONE_BY_ONE),
     "lanes": (_LANES, _ONE_BY_ONE),
+    "in_turn": (Phase(4, 4, ((0, 1), (0, 2), (0, 3))), _ONE_BY_ONE),
     "packets": (Phase(8, 8, tuple((lane, lane + 4) for lane in range(4))), _LANES, _ONE_BY_ONE),
     "inner": (
         Phase(16, 4, (*((u + lane, u + 4 + lane) for u in (8, 4, 0) for lane in range(4)), *_ACROSS)),
