@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.lower.rule import Emitter, Use, plain, rule
@@ -10,6 +12,10 @@ from qimport.qnn.pad import Pad
 
 @rule(Pad)
 def lower_pad(emit: Emitter, op: Pad, use: Use) -> Value:
-    """``prim.pad`` with the code to fill with."""
-    primitive = prim.Pad(op.before, op.after, op.fill(use.output))
-    return emit.emit(primitive, (use.operand(0),), plain(use.output))
+    """``prim.pad`` with the code to fill with; one known at run time is spread first, and x put into it."""
+    if len(use.operands) > 1:
+        shape = use.output.shape
+        filled = emit.broadcast(emit.reshape(use.operand(1), (1,) * len(shape)), shape)
+        begin = emit.constant(np.array(op.before, np.int32))
+        return emit.emit(prim.UpdateSlice(), (filled, use.operand(0), begin), plain(use.output))
+    return emit.pad(use.operand(0), op.before, op.after, op.fill(use.output))

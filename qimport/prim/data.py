@@ -33,6 +33,28 @@ class Reshape(Operation):
 
 @operation
 @dataclass(frozen=True)
+class Broadcast(Operation):
+    """Repeat the operand along its dimensions of size 1.
+
+    C1 element type and rank stay; a size changes only where it was 1.
+    """
+
+    NAME = "prim.broadcast"
+
+    def verify(self, call: Call) -> None:
+        """Check C1."""
+        x, out = call.input(0), call.output
+        fits = x.dtype == out.dtype and len(x.shape) == len(out.shape)
+        fits = fits and all(a in (1, b) for a, b in zip(x.shape, out.shape, strict=True))
+        require(fits, "C1", f"{x} does not stretch to {out}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """NumPy broadcast, made contiguous."""
+        return (np.broadcast_to(call.array(0), call.output.shape).copy(),)
+
+
+@operation
+@dataclass(frozen=True)
 class Pad(Operation):
     """Surround with ``value``. ``before`` and ``after`` hold one count >= 0 per dimension.
 
@@ -151,4 +173,4 @@ class Transpose(Operation):
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy transpose, made contiguous."""
-        return (np.ascontiguousarray(call.array(0).transpose(self.permutation)),)
+        return (call.array(0).transpose(self.permutation).copy(),)

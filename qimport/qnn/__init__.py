@@ -2,6 +2,7 @@
 
 from qimport.qnn.arithmetic import AddN, Arithmetic, LogicalNot
 from qimport.qnn.base import QnnOperation
+from qimport.qnn.batch_matmul import BatchMatmul
 from qimport.qnn.binary import Mul
 from qimport.qnn.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from qimport.qnn.cast import Cast
@@ -54,6 +55,7 @@ __all__ = [
     "AddN",
     "Arithmetic",
     "AveragePool2d",
+    "BatchMatmul",
     "BatchToSpace",
     "BroadcastArgs",
     "BroadcastTo",

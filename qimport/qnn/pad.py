@@ -19,11 +19,11 @@ from qimport.qnn.checks import EIGHT_BIT, require_same_dtype
 class Pad(QnnOperation):
     """Surround with ``before`` and ``after`` elements per dimension; any element type, all modes equal.
 
-    ``value`` is the code to fill with; None fills with the result's zero point, or 0 without quantization.
-    Codes of the operand are copied whatever its quantization.
+    ``value`` is the code to fill with; None fills with the second operand if there is one (one element), else
+    with the result's zero point, or 0 without quantization. Codes are copied whatever their quantization.
 
-    C1 one element type. C2 one count >= 0 per dimension and side, and the result shape is their sum with the
-    operand's.
+    C1 one element type; a fill operand has one element. C2 one count >= 0 per dimension and side, and the
+    result shape is their sum with the operand's.
     """
 
     NAME = "qnn.pad"
@@ -37,6 +37,9 @@ class Pad(QnnOperation):
         """Check C1, C2."""
         x, out = call.input(0), call.output
         require_same_dtype("C1", call)
+        if len(call.inputs) > 1:
+            single = self.value is None and call.input(1).size == 1
+            require(single, "C1", f"{call.input(1)} is no fill value beside {self.value}")
         ranks = len(self.before) == len(self.after) == len(x.shape)
         require(ranks, "C2", f"pads of {len(self.before)} and {len(self.after)} dimensions for {x}")
         require(min((0, *self.before, *self.after)) == 0, "C2", "pads must not be negative")
@@ -46,7 +49,7 @@ class Pad(QnnOperation):
 
     def xnnpack_takes(self, call: Call) -> bool:
         """PAD (no value of its own) on 8-bit or float tensors."""
-        return self.value is None and call.output.dtype in (*EIGHT_BIT, "float32")
+        return self.value is None and len(call.inputs) == 1 and call.output.dtype in (*EIGHT_BIT, "float32")
 
     def fill(self, out: TensorType) -> int | float:
         """The element that surrounds the operand."""
@@ -57,4 +60,5 @@ class Pad(QnnOperation):
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """NumPy pad."""
         widths = tuple(zip(self.before, self.after, strict=True))
-        return (np.pad(call.array(0), widths, constant_values=self.fill(call.output)),)
+        fill = self.fill(call.output) if len(call.arrays) == 1 else call.array(1).reshape(-1)[0]
+        return (np.pad(call.array(0), widths, constant_values=fill),)

@@ -28,7 +28,7 @@ class StridedSlice(QnnOperation):
     """
 
     NAME = "qnn.strided_slice"
-    TFLITE: ClassVar[tuple[str, ...]] = ("STRIDED_SLICE",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("STRIDED_SLICE", "SLICE")
 
     begin: tuple[int, ...]
     stride: tuple[int, ...]

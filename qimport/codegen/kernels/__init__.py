@@ -7,7 +7,21 @@ from typing import Any
 
 from qimport import prim
 from qimport.codegen.elementwise import EMITTERS
-from qimport.codegen.kernels import elementwise, float_mac, layer_norm16, movement, reduce, softmax, window
+from qimport.codegen.kernels import (
+    elementwise,
+    float_mac,
+    gather,
+    layer_norm16,
+    movement,
+    reduce,
+    softmax,
+    window,
+)
+from qimport.codegen.kernels import (
+    gather,
+    rescaled_product,
+    row_sum,
+)
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.ir.graph import Operation
@@ -17,9 +31,12 @@ Skeleton = Callable[[Any, str, Kernel, Target, TableLayout], Any]
 
 SKELETONS: dict[type[Operation], Skeleton] = {
     **dict.fromkeys(EMITTERS, elementwise.emit),
+    **dict.fromkeys(gather.GATHERS, gather.emit),
     **dict.fromkeys(movement.MOVES, movement.emit),
     prim.FloatMac: float_mac.emit,
     prim.Reduce: reduce.emit,
+    prim.RescaledProduct: rescaled_product.emit,
+    prim.RowSum: row_sum.emit,
     prim.LayerNorm16: layer_norm16.emit,
     prim.Softmax: softmax.emit,
     prim.Window: window.emit,

@@ -29,25 +29,28 @@ class Mover:
         self.shape = kernel.result.type.shape
         self.strides = access.result_strides(kernel)
         operands = [value for value in kernel.root.inputs if value is not None]
-        self.operands = [(access.pointer_to(fn, kernel, layout, v), v.type.shape) for v in operands]
+        self.operands = [(access.pointer_to(fn, kernel, layout, v), v.type) for v in operands]
+
+    def run(self, place: Index, source: Any, origin: Index, count: int) -> None:
+        """Copy ``count`` neighbouring elements."""
+        place = self.fn.element(self.fn.result, place, self.dtype)
+        origin = self.fn.element(source, origin, self.dtype)
+        if count == 1:
+            self.fn.store(self.fn.load(origin, ELEMENTS[self.dtype]), place)
+        else:
+            self.fn.copy(place, origin, count * self.itemsize)
 
     def copy(
-        self, shape: Sequence[int], start: int, source: Any, source_start: int, strides: Strides
+        self, shape: Sequence[int], start: Index, source: Any, source_start: Index, strides: Strides
     ) -> None:
         """Copy a box to the result from element ``start`` on, from strided elements of ``source``."""
         sizes, (to, own) = access.collapse(shape, [self.strides, strides])
-        target = self.fn.element(self.fn.result, start, self.dtype)
-        source = self.fn.element(source, source_start, self.dtype)
         contiguous = to[-1] == own[-1] == 1
 
         def move(position: list[Index]) -> None:
-            place = self.fn.element(target, access.offset(self.fn, position, to[: len(position)]), self.dtype)
-            origin = access.offset(self.fn, position, own[: len(position)])
-            origin = self.fn.element(source, origin, self.dtype)
-            if contiguous:
-                self.fn.copy(place, origin, sizes[-1] * self.itemsize)
-            else:
-                self.fn.store(self.fn.load(origin, ELEMENTS[self.dtype]), place)
+            place = self.fn.add(start, access.offset(self.fn, position, to[: len(position)]))
+            origin = self.fn.add(source_start, access.offset(self.fn, position, own[: len(position)]))
+            self.run(place, source, origin, sizes[-1] if contiguous else 1)
 
         if 0 not in shape:
             access.nest(self.fn, sizes[:-1] if contiguous else sizes, move)
@@ -76,30 +79,36 @@ def _reshape(move: Mover, op: prim.Reshape) -> None:
     move.copy(move.shape, 0, source, 0, access.dense_strides(move.shape))
 
 
+def _broadcast(move: Mover, _op: prim.Broadcast) -> None:
+    source, x = move.operands[0]
+    move.copy(move.shape, 0, source, 0, access.broadcast_strides(x.shape, move.shape))
+
+
 def _slice(move: Mover, op: prim.Slice) -> None:
-    source, shape = move.operands[0]
-    own = access.dense_strides(shape)
+    source, x = move.operands[0]
+    own = access.dense_strides(x.shape)
     start = sum(first * stride for first, stride in zip(op.begin, own, strict=True))
     stepped = tuple(step * stride for step, stride in zip(op.stride, own, strict=True))
     move.copy(move.shape, 0, source, start, stepped)
 
 
 def _transpose(move: Mover, op: prim.Transpose) -> None:
-    source, shape = move.operands[0]
-    own = access.dense_strides(shape)
+    source, x = move.operands[0]
+    own = access.dense_strides(x.shape)
     move.copy(move.shape, 0, source, 0, tuple(own[axis] for axis in op.permutation))
 
 
 def _concat(move: Mover, op: prim.Concat) -> None:
     start = 0
-    for source, shape in move.operands:
-        move.copy(shape, start * move.strides[op.axis], source, 0, access.dense_strides(shape))
-        start += shape[op.axis]
+    for source, part in move.operands:
+        move.copy(part.shape, start * move.strides[op.axis], source, 0, access.dense_strides(part.shape))
+        start += part.shape[op.axis]
 
 
 def _pad(move: Mover, op: prim.Pad) -> None:
     """Fill the slabs before and after the operand along each dimension, then copy the operand."""
-    source, shape = move.operands[0]
+    source, x = move.operands[0]
+    shape = x.shape
     inner, start = list(move.shape), 0
     for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
         stride = move.strides[axis]
@@ -112,6 +121,7 @@ def _pad(move: Mover, op: prim.Pad) -> None:
 
 
 MOVES: dict[type[Operation], Callable[[Mover, Any], None]] = {
+    prim.Broadcast: _broadcast,
     prim.Concat: _concat,
     prim.Pad: _pad,
     prim.Reshape: _reshape,

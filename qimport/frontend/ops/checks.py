@@ -72,10 +72,10 @@ def moves(context: OperatorContext, *values: Value) -> None:
 
 
 def equal_quantization(context: OperatorContext, value: Value, result: Value | None = None) -> None:
-    """Check that the operand has the scale and zero point of the (first) result, where both are 8 bits."""
+    """Check that the operand has the scale and zero point of the (first) result."""
     out = result or context.out
     found, wanted = value.type.quantization, out.type.quantization
-    if value.type.dtype not in EIGHT_BIT or _codes(found) == _codes(wanted):
+    if _codes(found) == _codes(wanted):
         return
     context.require(
         False, f"{_describe(found)}; expected {_describe(wanted)} like the result {out.name!r}", value
@@ -103,6 +103,10 @@ def activation(context: OperatorContext) -> str:
     """Return the fused activation; refuse one that 8-bit kernels do not know."""
     name: str = context.option("fused_activation_function")
     context.require(name in ACTIVATIONS, f"the fused activation is {name}; expected {', '.join(ACTIVATIONS)}")
+    quantized, bound = context.out.type.quantization, 6.0 if name == "RELU6" else 1.0
+    if quantized is not None and name in ("RELU6", "RELU_N1_TO_1"):
+        sentence = f"{name} ends {bound / quantized.scale:g} steps from zero; expected less than 2^31"
+        context.require(bound / quantized.scale < 2**31 - 2**16, sentence, context.out)
     return name
 
 
