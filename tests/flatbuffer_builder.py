@@ -295,14 +295,16 @@ def type_code(dtype: str | int) -> int:
 
 
 def pack(data: Any, dtype: str | int) -> bytes:
-    """Return the bytes of a constant: little-endian, int4 two to a byte with the first in the low half."""
+    """Return the bytes of a constant: little-endian; int4 and int2 are packed with the first in the low bits."""
     if isinstance(data, bytes):
         return data
-    if dtype not in ("int4", "uint4"):
+    bits = {"int4": 4, "uint4": 4, "int2": 2}.get(str(dtype))
+    if bits is None:
         return np.asarray(data).astype(np.dtype(dtype).newbyteorder("<")).tobytes()
-    codes = np.asarray(data).reshape(-1).astype(np.int64) & 15
-    codes = np.append(codes, 0) if len(codes) % 2 else codes
-    return (codes[0::2] | codes[1::2] << 4).astype(np.uint8).tobytes()
+    codes = np.asarray(data).reshape(-1).astype(np.int64) & ((1 << bits) - 1)
+    per_byte = 8 // bits
+    codes = np.append(codes, np.zeros(-len(codes) % per_byte, np.int64)).reshape(-1, per_byte)
+    return (codes << np.arange(0, 8, bits)).sum(1).astype(np.uint8).tobytes()
 
 
 class _Writer:

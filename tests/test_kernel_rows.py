@@ -67,6 +67,8 @@ def kinds(row: Row) -> Sequence[dict[str, Sequence[Any]]]:
     if row.name == "mac_depthwise":
         return ({}, *WORDS)
     return ({}, *WORDS, WORD_WEIGHTS) if row.name == "mac_direct" else ({},)
+
+
 """Choices that leave more cases to which a row applies."""
 
 LONG_CHOICES: dict[str, Sequence[Any]] = {

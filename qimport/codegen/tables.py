@@ -123,7 +123,10 @@ def _entries(
     """Every section's key and content in a fixed order."""
     seen: set[Any] = set()
     for node in graph.nodes:
-        if isinstance(node.op, prim.Mac):
+        if isinstance(node.op, prim.Mac):  # its rows pack weights and bias as they want them
+            x = node.inputs[0]
+            if x is not None and x.data is not None:
+                yield (x, ""), np.asarray(x.data)
             continue
         if isinstance(node.op, prim.Rescale):
             for role, array in factors.sections(node, clamps.get(node), target):

@@ -16,9 +16,15 @@ def emit_weighted(emit: Emitter, op: WeightedOperation, use: Use, x: Value, w: V
     """Multiply-accumulate, rescale and clamp; ``x`` is NHWC and ``w`` OHWI."""
     bias = use.operands[2] if len(use.operands) > 2 else None
     if bias is None:
-        bias = emit.constant(np.zeros(w.type.shape[0], np.int32))
-    acc = emit.emit(mac, (x, w, bias), mac.result_type(x.type, w.type))
+        bias = emit.constant(np.zeros(w.type.shape[0], op.accumulator(use.call)))
+    w = as_bytes(emit, w)
+    acc = emit.emit(mac, (x, w, bias), mac.result_type(x.type, w.type, bias.type.dtype))
     return emit_requantization(emit, acc, op.requantization(use.call), use.output.dtype)
+
+
+def as_bytes(emit: Emitter, w: Value) -> Value:
+    """Weights of 2 or 4 bits as int8; they already lie one to a byte."""
+    return emit.constant(w.data, w.name) if w.data is not None and w.type.dtype in ("int2", "int4") else w
 
 
 def transposed(emit: Emitter, w: Value, permutation: tuple[int, ...]) -> Value:

@@ -21,20 +21,21 @@ class Conv2d(WeightedOperation):
     Operands: x NHWC, w OHWI with I = C / groups, bias int32[O] or None (counts as zeros). ``padding`` is
     ((top, bottom), (left, right)); taps outside the image contribute zero.
 
-        acc[n,y,x,o] = wrap32(bias[o] + sum (x - z_x) * (w - z_w))
+        acc[n,y,x,o] = bias[o] + sum (x - z_x) * (w - z_w), modulo 2^32 (int64 bias: 2^64)
         code         = clamp(rescale(acc, s_x * s_w[o] / s_out) + z_out, low, high)
 
     reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
                 (``reference_integer_ops::ConvPerChannel``, ``reference_ops::Conv``)
     builtin     the same scales; ``double_up`` (ruy), with groups ``double_away`` (the reference kernel runs).
                 Ruy rounds so on CPUs with AVX; without AVX its portable path rounds once.
+    int64 bias  ``single_up`` in both (``reference_integer_ops::ConvPerChannel``, 16x8)
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256, and several bias scales exactly with several weight scales
 
-    C1 x, w and the result are int8 or all uint8; ranks are 4. C2 the result shape follows from window,
+    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8 or int4; ranks are 4. C2 the result shape follows from window,
     stride, dilation, padding and O; I * groups = C and groups divides O. C3 x and the result have one scale;
-    w has one, or, in int8, one per output channel; int8 weights have zero points 0. C4 bias is int32[O] with
-    zero point 0. C5 the activation is one of the schema's.
+    w has one, or, unless it is uint8, one per output channel; only uint8 weights have zero points, and no
+    int16 tensor. C4 bias is int32[O], or int64[O] beside int16, with zero point 0. C5 the activation is one of the schema's.
 
     ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
     """
@@ -60,10 +61,12 @@ class Conv2d(WeightedOperation):
         require(fits and out.shape[3] == outputs, "C2", f"{self.groups} groups do not fit {w}")
         self.verify_weights(call, outputs)
         zero_free = w.dtype == "uint8" or not any(w.quant.zero_points)
-        require(zero_free, "C3", "int8 weights must have zero points 0")
+        require(zero_free, "C3", f"{w.dtype} weights must have zero points 0")
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """See the class."""
+        if self.accumulator(call) == "int64":
+            return "single_up", None, 0
         ruy = self.kernel_family(call) == "builtin" and self.groups == 1
         return "double_up" if ruy else "double_away", None, 0
 

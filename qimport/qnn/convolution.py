@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from qimport.fixedpoint import Int, Rounding, f32, wrap32
+from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
 from qimport.ir.types import Quantization, TensorType
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import require_eight_bit
+from qimport.qnn.checks import require_per_tensor
 from qimport.qnn.requantization import (
     ACTIVATIONS,
     Requantization,
@@ -36,9 +36,11 @@ DEPTHWISE_TAPS = 25
 
 
 class WeightedOperation(QnnOperation):
-    """Operands x, w, bias or None: exact int32 accumulators (modulo 2^32), then a requantization.
+    """Operands x, w, bias or None: exact accumulators (modulo 2^32 or 2^64), then a requantization.
 
-    A subclass names the dimension of w that counts output channels and the rounding of its classic kernels.
+    A subclass names the dimension of w that counts output channels, the element types of weights beside those
+    of x, and the rounding of its classic kernels. Accumulators are int64 where int16 activations have an
+    int64 bias or none; otherwise int32.
 
     xnnpack, int8: a product with the effective scale that falls below int32 wraps when a negative z_out is
     added, and gives the high bound (GEMM kernels on CPUs with AVX-512; elsewhere they saturate). Depthwise
@@ -46,10 +48,24 @@ class WeightedOperation(QnnOperation):
     """
 
     WEIGHT_AXIS: ClassVar[int]
+    WEIGHT_TYPES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "int8": ("int8", "int4"),
+        "uint8": ("uint8",),
+        "int16": ("int8", "int4"),
+    }
+    DELEGATED_WEIGHTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"int8": ("int8",), "uint8": ("uint8",)}
     NEEDS_BIAS_TO_DELEGATE: ClassVar[bool] = True
+    RESULT_TYPES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Element types of the result where it may differ from the input's."""
 
     activation: str
     constant_weights: bool
+
+    def accumulator(self, call: Call) -> str:
+        """Element type of the accumulators."""
+        if call.input(0).dtype != "int16":
+            return "int32"
+        return call.input(2).dtype if has_bias(call) else "int64"
 
     def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
         """Sums of products of operands without zero points; float64 holds 2^37 of them exactly."""
@@ -62,6 +78,10 @@ class WeightedOperation(QnnOperation):
     def wants_matching_bias(self, call: Call) -> bool:
         """Whether the delegate fails on several scales for only one of weights and bias."""
         return True
+
+    def result_zero_point(self, call: Call) -> int:
+        """The zero point that the kernels add."""
+        return call.output.quant.zero_point
 
     def is_depthwise(self, call: Call) -> bool:
         """Whether the delegate uses its depthwise kernels."""
@@ -78,13 +98,15 @@ class WeightedOperation(QnnOperation):
         acc = self.accumulate(x, w, call).astype(np.int64)
         if has_bias(call):
             acc = acc + call.array(2).astype(np.int64)
-        return (self.requantization(call).codes(wrap32(acc), call.output),)
+        if self.accumulator(call) == "int32":
+            acc = wrap32(acc)
+        return (self.requantization(call).codes(acc, call.output),)
 
     def requantization(self, call: Call) -> Requantization:
         """How accumulators become codes in the call's numerics."""
         family = self.kernel_family(call)
         low, high = output_range(self.activation, call.output, family)
-        zero = call.output.quant.zero_point
+        zero = self.result_zero_point(call)
         if family == "xnnpack":
             factors = (np.array(xnnpack_scales(call), np.float32),)
             # Under 1 no accumulator leaves int32; too large ones are cut off before the zero point is added.
@@ -94,7 +116,7 @@ class WeightedOperation(QnnOperation):
         scales = self.classic_scales(call)
         if rounding == "float64_away":
             # Under one half no int32 accumulator can reach the ends of int32, so nothing can wrap.
-            wraps = max(scales) > 0.5
+            wraps = max(scales) > 0.5 and zero != 0
             return Requantization(rounding, (np.array(scales),), zero, low, high, wraps=wraps)
         return Requantization(rounding, fixed_point_factors(scales), zero, low, high, leftover, first)
 
@@ -108,7 +130,7 @@ class WeightedOperation(QnnOperation):
         x, w, out = call.input(0), call.input(1), call.output
         if not (self.constant_weights and is_plain_8bit(x) and is_plain_8bit(out)):
             return False
-        if not x.dtype == w.dtype == out.dtype:
+        if not x.dtype == out.dtype or w.dtype not in self.DELEGATED_WEIGHTS[x.dtype]:
             return False
         if has_bias(call):
             if call.input(2).quantization is None:
@@ -116,12 +138,14 @@ class WeightedOperation(QnnOperation):
         elif self.NEEDS_BIAS_TO_DELEGATE:
             return False
         q = w.quant
-        if min(q.scales) < SMALLEST_NORMAL:
+        if min(q.scales) < SMALLEST_NORMAL or (len(q.scales) > 1 and q.axis != self.WEIGHT_AXIS):
             return False
         return q.axis is None if w.dtype == "uint8" else not any(q.zero_points)
 
     def unsupported(self, call: Call) -> str | None:
         """Why there are no bytes to equal: the delegate takes the use, then fails to load the file."""
+        if self.accumulator(call) == "int64" and self.classic_rounding(call)[0] == "single_up":
+            return _too_large_for_single_rounding(max(self.classic_scales(call)))
         if self.kernel_family(call) != "xnnpack":
             return None
         largest = max(xnnpack_scales(call))
@@ -138,24 +162,39 @@ class WeightedOperation(QnnOperation):
     def verify_weights(self, call: Call, channels: int) -> None:
         """Check the constraints on element types, weights, bias and activation that the family shares."""
         x, w, out = call.input(0), call.input(1), call.output
-        require_eight_bit("C1", x, out)
-        require(x.dtype == w.dtype == out.dtype, "C1", "input, weights and result must be of one type")
+        require_per_tensor("C1", x, out)
+        require(x.dtype in self.WEIGHT_TYPES, "C1", f"the input must be 8-bit or int16, not {x}")
+        require(w.dtype in self.WEIGHT_TYPES[x.dtype], "C1", f"no products of {x.dtype} and {w.dtype}")
+        require(out.dtype in self.RESULT_TYPES.get(x.dtype, (x.dtype,)), "C1", f"no {out.dtype} result")
+        for type_ in (x, out):
+            centred = type_.dtype != "int16" or x.dtype != "int16" or type_.quant.zero_point == 0
+            require(centred, "C3", "int16 input and result must have zero point 0")
         require(self.activation in ACTIVATIONS, "C5", f"unknown activation {self.activation}")
         require(w.quantization is not None, "C3", "the weights need a quantization")
         self._verify_weight_quantization(w, w.quant, channels)
         if has_bias(call):
             bias = call.input(2)
-            require(bias.dtype == "int32" and bias.size == channels, "C4", f"bias must be int32[{channels}]")
+            wanted = ("int32", "int64") if x.dtype == "int16" else ("int32",)
+            fits = bias.dtype in wanted and bias.size == channels
+            require(fits, "C4", f"bias must be {' or '.join(wanted)}[{channels}]")
             zeros = () if bias.quantization is None else bias.quantization.zero_points
             require(not any(zeros), "C4", "the bias zero point must be 0")
 
     def _verify_weight_quantization(self, w: TensorType, q: Quantization, channels: int) -> None:
         if len(q.scales) == 1:
             return
-        require(w.dtype == "int8", "C3", "only int8 weights may have several scales")
-        along = q.axis == self.WEIGHT_AXIS and len(q.scales) == channels
-        require(along, "C3", f"weights need one scale or one per index of dimension {self.WEIGHT_AXIS}")
+        require(w.dtype != "uint8", "C3", "uint8 weights cannot have several scales")
+        require(len(q.scales) == channels, "C3", "weights need one scale or one per output channel")
         require(not any(q.zero_points), "C3", "weights with several scales must have zero points 0")
+
+
+def _too_large_for_single_rounding(scale: float) -> str | None:
+    if quantize_multiplier(scale)[1] < 15:
+        return None
+    return (
+        f"input scale * weight scale / output scale is {scale:g}; the interpreter's 16x8 kernels require less"
+        " than 2^14, beyond which they shift by negative counts"
+    )
 
 
 def has_bias(call: Call) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ class DepthwiseConv2d(WeightedOperation):
     c * m + j reads input channel c. ``padding`` is ((top, bottom), (left, right)); taps outside the image
     contribute zero.
 
-        acc[n,y,x,c*m+j] = wrap32(bias[c*m+j] + sum (x[..., c] - z_x) * (w[..., c*m+j] - z_w))
+        acc[n,y,x,c*m+j] = bias[c*m+j] + sum (x[..., c] - z_x) * (w[..., c*m+j] - z_w), modulo 2^32 (int16: 2^64)
         code             = clamp(rescale(acc, s_x * s_w[c*m+j] / s_out) + z_out, low, high)
 
     reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
@@ -40,14 +41,16 @@ class DepthwiseConv2d(WeightedOperation):
     builtin     the same scales; uint8 ``double_away``; int8 ``double_up`` in whole blocks of 8 output
                 channels and ``double_away`` in those left over (the vectorized loop and its tail); requires
                 a bias
+    int16       ``single_up`` in both (``reference_integer_ops::DepthwiseConvPerChannel``, 16x8)
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256, and several bias scales exactly with several weight
                 scales; uint8 only if the weights' record names dimension 0
 
-    C1 x, w and the result are int8 or all uint8; ranks are 4; w has extent 1 in front. C2 the result shape
+    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, int8 or int4
+    beside int8, int8 beside int16; ranks are 4; w has extent 1 in front. C2 the result shape
     follows from window, stride, dilation, padding and C * m. C3 x and the result have one scale; w has one,
-    or, in int8, one per output channel; int8 weights have zero points 0. C4 bias is int32[C * m] with zero
-    point 0. C5 the activation is one of the schema's.
+    or, unless it is uint8, one per output channel; only uint8 weights have zero points, and no int16 tensor.
+    C4 bias is int32[C * m], int64[C * m] beside int16, with zero point 0. C5 the activation is one of the schema's.
 
     ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
     """
@@ -55,6 +58,7 @@ class DepthwiseConv2d(WeightedOperation):
     NAME = "qnn.depthwise_conv2d"
     TFLITE = ("DEPTHWISE_CONV_2D",)
     WEIGHT_AXIS = 3
+    WEIGHT_TYPES: ClassVar = {**WeightedOperation.WEIGHT_TYPES, "int16": ("int8",)}
 
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
@@ -73,10 +77,14 @@ class DepthwiseConv2d(WeightedOperation):
         require(fits, "C2", f"{outputs} output channels are no multiple of {x.shape[3]} input channels")
         self.verify_weights(call, outputs)
         zero_free = w.dtype == "uint8" or not any(w.quant.zero_points)
-        require(zero_free, "C3", "int8 weights must have zero points 0")
+        require(zero_free, "C3", f"{w.dtype} weights must have zero points 0")
+        wide = x.dtype != "int16" or self.accumulator(call) == "int64"
+        require(wide, "C4", "the bias beside int16 must be int64")
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """See the class."""
+        if self.accumulator(call) == "int64":
+            return "single_up", None, 0
         blocked = self.kernel_family(call) == "builtin" and call.input(0).dtype == "int8"
         channels = call.output.shape[3]
         whole = channels - channels % BLOCK if blocked else 0
@@ -91,7 +99,8 @@ class DepthwiseConv2d(WeightedOperation):
 
     def unsupported(self, call: Call) -> str | None:
         """As there, and where the optimized kernel would read a bias that is absent."""
-        if self.kernel_family(call) == "builtin" and not has_bias(call):
+        optimized = self.kernel_family(call) == "builtin" and call.input(0).dtype != "int16"
+        if optimized and not has_bias(call):
             return "there is no bias; the interpreter's optimized kernel crashes without one"
         return super().unsupported(call)
 

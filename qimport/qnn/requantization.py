@@ -1,9 +1,9 @@
-"""From int32 accumulators to output codes: the parameters that ``evaluate`` and the lowering rules share."""
+"""From accumulators to output codes: the parameters that ``evaluate`` and the lowering rules share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,8 +35,19 @@ class Requantization:
     leftover_from: int = 0
     wraps: bool = False
 
+    def rounded_as(self, rounding: Rounding) -> Requantization:
+        """The same with another rounding throughout."""
+        return replace(self, rounding=rounding, leftover=None, leftover_from=0)
+
+    def repeated(self, times: int, channels: int) -> Requantization:
+        """For ``times`` the ``channels``, one after the other."""
+        factors = tuple(np.tile(f, times) if f.size == channels > 1 else f for f in self.factors)
+        return replace(self, factors=factors)
+
     def rescale(self, acc: Int) -> Int:
         """The rescaled accumulators, before the zero point."""
+        if self.rounding == "single_up":
+            return fp.multiply_by_quantized_multiplier_64(acc, *self.factors)
         if self.rounding == "float32_even":
             return fp.rescale_float32_even(acc, self.factors[0])
         if self.rounding == "float64_away":
@@ -49,7 +60,7 @@ class Requantization:
         return result
 
     def codes(self, acc: Int, output: TensorType) -> Array:
-        """Output codes for int32 accumulators."""
+        """Output codes for accumulators."""
         shifted = self.rescale(acc) + self.zero_point
         if self.wraps:
             shifted = fp.wrap32(shifted)

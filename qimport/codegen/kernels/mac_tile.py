@@ -204,9 +204,7 @@ class _TileKernel:
 
         return self.fn.loop(0, self.geo.run_rows, 1, rows, carried)
 
-    def _place_of_run(
-        self, x: Any, weights: Any, row: Index, column: Index, vectors: int
-    ) -> tuple[Any, Any]:
+    def _place_of_run(self, x: Any, weights: Any, row: Index, column: Index, vectors: int) -> tuple[Any, Any]:
         """Where a run's activations and weights are."""
         geo, step = self.geo, self.tiles.groups * vectors * self.tiles.vector_bytes
         offset = self.fn.add(self.fn.mul(row, geo.run_row_step), self.fn.mul(column, geo.run_column_step))

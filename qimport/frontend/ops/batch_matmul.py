@@ -1,0 +1,36 @@
+"""BATCH_MATMUL."""
+
+from __future__ import annotations
+
+from qimport.frontend.ops import checks
+from qimport.frontend.ops.context import OperatorContext, importer
+from qimport.qnn.batch_matmul import RIGHT_TYPES, BatchMatmul
+
+
+@importer("BATCH_MATMUL", versions=range(1, 5))
+def batch_matmul(context: OperatorContext) -> None:
+    """int8 or int16 matrices in the last two dimensions."""
+    context.operands(2)
+    a, b, out = context.input(0), context.input(1), context.out
+    dtype = a.type.dtype
+    checks.one_of(context, a, tuple(RIGHT_TYPES))
+    checks.one_of(context, b, RIGHT_TYPES[dtype])
+    checks.same_type(context, a, out)
+    for value in (a, b, out):
+        checks.per_tensor(context, value)
+        zero = value.type.quant.zero_point
+        context.require(dtype == "int8" or zero == 0, f"the zero point is {zero}; expected 0", value)
+        count = len(value.type.shape)
+        context.require(2 <= count <= 5, f"there are {count} dimensions; expected 2 to 5", value)
+    if context.reasons:
+        return
+    op = BatchMatmul(context.option("adj_x"), context.option("adj_y"))
+    checks.scale_factor(
+        context,
+        a.type.quant.scale * b.type.quant.scale / out.type.quant.scale,
+        "the factor between the scales",
+    )
+    shape = op.result_shape(a.type.shape, b.type.shape)
+    if shape is None:
+        context.misfit(f"tensors of shapes {a.type.shape} and {b.type.shape} do not make a matrix product", b)
+    context.emit(op, (a, b), shape)

@@ -1,0 +1,122 @@
+"""``qnn.transpose_conv``: the TRANSPOSE_CONV operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.fixedpoint import Int, Rounding, wrap32
+from qimport.ir.check import require
+from qimport.ir.graph import Array, Call, operation
+from qimport.qnn.convolution import WeightedOperation, has_bias
+
+BLOCK = 8
+"""Output channels the optimized int8 kernel rounds at a time."""
+
+FLAT_BLOCK = 16
+"""Elements of the result the optimized uint8 kernel rounds at a time."""
+
+
+@operation
+@dataclass(frozen=True)
+class TransposeConv(WeightedOperation):
+    """Transposed convolution: every input pixel adds a window to the result.
+
+    Operands: x NHWC, w OHWI with I = C, bias [O] or None (counts as zeros). ``offset`` is how far the windows
+    reach over the upper and left border; what falls outside the result is dropped.
+
+        acc[n,i*sh+r-top,j*sw+c-left,o] += (x[n,i,j,:] - z_x) . (w[o,r,c,:] - z_w)
+        acc  = acc + bias[o], modulo 2^32 (int16: 2^64)
+        code = clamp(rescale(acc, s_x * s_w[o] / s_out) + z_out, low, high)
+
+    reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
+                (``reference_integer_ops::TransposeConv``, ``reference_ops::TransposeConv``)
+    builtin     the same scales; int8 ``double_up`` in whole blocks of 8 output channels, uint8 in whole blocks
+                of 16 elements of the flat result; ``double_away`` in what is left over
+    int16       ``single_up`` in both
+    xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
+                every effective scale < 256; takes no window smaller than its stride with padding SAME
+
+    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8; ranks are 4. C2 I = C,
+    the result has O channels and x's batch; strides are positive, offsets not negative. C3 x and the result
+    have one scale; w has one, or, unless it is uint8, one per output channel; only uint8 weights have zero
+    points, and no int16 tensor. C4 bias is int32[O], int64[O] beside int16, with zero point 0. C5 the
+    activation is one of the schema's.
+
+    ``constant_weights`` says that weights and bias are stored in the file and the window suits the delegate.
+    """
+
+    NAME = "qnn.transpose_conv"
+    TFLITE = ("TRANSPOSE_CONV",)
+    WEIGHT_AXIS = 0
+    WEIGHT_TYPES: ClassVar = {"int8": ("int8",), "uint8": ("uint8",), "int16": ("int8",)}
+    NEEDS_BIAS_TO_DELEGATE = False
+
+    stride: tuple[int, int] = (1, 1)
+    offset: tuple[int, int] = (0, 0)
+    activation: str = "NONE"
+    constant_weights: bool = True
+
+    def verify(self, call: Call) -> None:
+        """Check C1-C5."""
+        x, w, out = call.input(0), call.input(1), call.output
+        require(len(x.shape) == len(w.shape) == len(out.shape) == 4, "C1", "ranks must be 4")
+        fits = w.shape[3] == x.shape[3] and out.shape[3] == w.shape[0] and out.shape[0] == x.shape[0]
+        require(fits, "C2", f"{x} and {w} do not give {out}")
+        positive = min(self.stride) > 0 and min(self.offset) >= 0
+        require(positive, "C2", "strides must be positive, offsets not negative")
+        self.verify_weights(call, w.shape[0])
+        zero_free = w.dtype == "uint8" or not any(w.quant.zero_points)
+        require(zero_free, "C3", f"{w.dtype} weights must have zero points 0")
+        wide = x.dtype != "int16" or self.accumulator(call) == "int64"
+        require(wide, "C4", "the bias beside int16 must be int64")
+
+    def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
+        """See the class; for uint8 of the first elements, up to :meth:`flat_blocks`."""
+        if self.accumulator(call) == "int64":
+            return "single_up", None, 0
+        if self.kernel_family(call) != "builtin":
+            return "double_away", None, 0
+        channels = call.output.shape[3]
+        if call.input(0).dtype == "uint8":
+            return ("double_up" if call.output.size >= FLAT_BLOCK else "double_away"), None, 0
+        whole = channels - channels % BLOCK
+        if whole == 0:
+            return "double_away", None, 0
+        return ("double_up", None, 0) if whole == channels else ("double_up", "double_away", whole)
+
+    def flat_leftover(self, call: Call) -> int:
+        """How many elements at the end of the flat result round ``double_away`` although the others do not."""
+        mixed = self.kernel_family(call) == "builtin" and call.input(0).dtype == "uint8"
+        return call.output.size % FLAT_BLOCK if mixed and call.output.size >= FLAT_BLOCK else 0
+
+    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
+        """One matrix product per tap, added where its results fall."""
+        _, kh, kw, _ = w.shape
+        batch, height, width, outputs = call.output.shape
+        rows, columns = ((x.shape[1 + a] - 1) * self.stride[a] + (kh, kw)[a] for a in (0, 1))
+        top, left = self.offset
+        acc = np.zeros((batch, max(rows, top + height), max(columns, left + width), outputs))
+        for r in range(kh):
+            for c in range(kw):
+                product = x.astype(np.float64) @ w[:, r, c].T.astype(np.float64)
+                acc[:, r : r + (x.shape[1] - 1) * self.stride[0] + 1 : self.stride[0],
+                    c : c + (x.shape[2] - 1) * self.stride[1] + 1 : self.stride[1]] += product  # fmt: skip
+        return acc[:, top : top + height, left : left + width]
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """The docstring's formula."""
+        rest = self.flat_leftover(call)
+        if not rest:
+            return super().evaluate(call)
+        x = call.array(0).astype(np.int64) - call.input(0).quant.zero_point
+        w = call.array(1).astype(np.int64) - call.input(1).quant.zero_point
+        acc = self.accumulate(x, w, call).astype(np.int64)
+        flat = wrap32(acc + call.array(2) if has_bias(call) else acc).reshape(-1)
+        form = self.requantization(call)
+        codes = form.codes(flat, call.output)
+        codes[-rest:] = form.rounded_as("double_away").codes(flat[-rest:], call.output)
+        return (codes.reshape(call.output.shape),)
