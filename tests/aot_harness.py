@@ -20,7 +20,7 @@ from qimport.ir.graph import Array, Builder, Graph, Numerics, Value
 from qimport.ir.types import Quantization, TensorType
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import Plan, make_plan
-from qimport.qnn.binary import Add
+from qimport.qnn.sums import Add
 
 CC, CXX, NM = "gcc", "g++", "nm"
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]

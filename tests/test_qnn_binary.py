@@ -15,8 +15,9 @@ from qimport.ir.interpret import interpret
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.lower.pipeline import lower
 from qimport.oracle import Oracle
-from qimport.qnn.binary import Add, BinaryOperation, Mul, Sub
+from qimport.qnn.binary import BinaryOperation, Mul
 from qimport.qnn.broadcast import inner_run
+from qimport.qnn.sums import Add, Sub
 from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, add_tensor
 from tests.flatbuffer_builder import ModelBuilder
 from tests.single_op import all_codes, expect_same, quantized

@@ -9,7 +9,8 @@ from qimport.fixedpoint import quantize_multiplier
 from qimport.ir.graph import Value
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
-from qimport.qnn.binary import LEFT_SHIFT, Add, Mul, Sub, SumOperation
+from qimport.qnn.binary import FRACTION_BITS, NARROWING, Mul
+from qimport.qnn.sums import LEFT_SHIFT, Add, Sub, SumOperation
 
 
 @rule(Add)
@@ -31,16 +32,46 @@ def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
         return emit.lut(use.operand(0), op.square_table(use.call))
     a, b = (_centred(emit, use, index, use.operand(index)) for index in (0, 1))
     product = emit.binary("mul", a, b)
+    if op.narrows(use.call):
+        return _narrow_product(emit, op, use, product)
     codes = emit_requantization(emit, product, op.requantization(use.call), use.output.dtype)
     return emit.reshape(codes, use.output.shape)
 
 
+def _narrow_product(emit: Emitter, op: Mul, use: Use, product: Value) -> Value:
+    """16-bit fractions to 8-bit codes."""
+    raised = emit.binary("shift_right", emit.binary("add", product, 1 << (FRACTION_BITS - 1)), FRACTION_BITS)
+    fraction = emit.binary("min", raised, 2**FRACTION_BITS - 1)
+    low, high = op.codes_range(use.call)
+    rounded = shifted_away(emit, fraction, NARROWING)
+    codes = emit.clamp(rounded, use.output.quant.zero_point, low, high, use.output.dtype)
+    return emit.reshape(codes, use.output.shape)
+
+
 def _lower_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
-    delegated = op.kernel_family(use.call) == "xnnpack"
-    total = _delegate_sum(emit, op, use) if delegated else _classic_sum(emit, op, use)
+    shifts = op.shifts(use.call)
+    if shifts is not None:
+        total = _shifted_sum(emit, op, use, shifts)
+    elif op.kernel_family(use.call) == "xnnpack":
+        total = _delegate_sum(emit, op, use)
+    else:
+        total = _classic_sum(emit, op, use)
     low, high = op.codes_range(use.call)
     codes = emit.clamp(total, use.output.quant.zero_point, low, high, use.output.dtype)
     return emit.reshape(codes, use.output.shape)
+
+
+def _shifted_sum(emit: Emitter, op: SumOperation, use: Use, shifts: tuple[int, int]) -> Value:
+    a, b = (shifted_away(emit, _wide(emit, use.operand(index)), shift) for index, shift in enumerate(shifts))
+    return emit.binary("add" if op.SIGN > 0 else "sub", a, b)
+
+
+def shifted_away(emit: Emitter, x: Value, bits: int) -> Value:
+    """int32 shifted down, ties away from zero, as far as 2 * x does not overflow."""
+    if bits == 0:
+        return x
+    half = emit.binary("add", emit.binary("shift_right", x, 31), 1 << (bits - 1))
+    return emit.binary("shift_right", emit.binary("add", x, half), bits)
 
 
 def _classic_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
@@ -76,10 +107,10 @@ def _columns(emit: Emitter, x: Value, first: int, count: int) -> Value:
 def _fixed_point_sum(
     emit: Emitter, op: SumOperation, use: Use, operands: Sequence[Value], vector: bool
 ) -> Value:
-    factors = op.classic(use.call)
+    factors, left = op.classic(use.call), LEFT_SHIFT[use.output.dtype]
     scaled = _scaled_down if vector else Emitter.rescale
     u, v = (
-        scaled(emit, emit.binary("shift_left", _centred(emit, use, index, x), LEFT_SHIFT), factor)
+        scaled(emit, emit.binary("shift_left", _centred(emit, use, index, x), left), factor)
         for index, x, factor in zip((0, 1), operands, (factors.a, factors.b), strict=True)
     )
     return emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)

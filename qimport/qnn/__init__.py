@@ -18,6 +18,9 @@ from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
 from qimport.qnn.gather import EmbeddingLookup, Gather, GatherNd
 from qimport.qnn.hard_swish import HardSwish
+from qimport.qnn.hybrid_conv2d import HybridConv2d
+from qimport.qnn.hybrid_dense import HybridDense
+from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
 from qimport.qnn.lstm import Lstm
 from qimport.qnn.matrix_diag import MatrixDiag, MatrixSetDiag
 from qimport.qnn.mean import Mean
@@ -82,6 +85,9 @@ __all__ = [
     "GatherNd",
     "Gelu",
     "HardSwish",
+    "HybridConv2d",
+    "HybridDense",
+    "HybridDepthwiseConv2d",
     "If",
     "L2Pool2d",
     "LeakyRelu",

@@ -11,10 +11,8 @@ from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.ir.graph import Value
 from qimport.qnn.arithmetic import KINDS
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.binary import Add, Mul, Sub
-
-LEFT_SHIFT = 20
-"""How far the 8-bit kernels of ADD and SUB shift their operands before they scale them."""
+from qimport.qnn.binary import CODES, Mul
+from qimport.qnn.sums import LEFT_SHIFT, Add, Sub
 
 LIMIT = 1 - 2.0**-32
 """Factors below this have a fixed-point form without left shift."""
@@ -23,13 +21,13 @@ LIMIT = 1 - 2.0**-32
 @importer("ADD", versions=range(1, 7))
 def add(context: OperatorContext) -> None:
     """Sum; an absurdly small result scale ends the interpreter's process and is refused."""
-    _binary(context, "add", Add, _check_sum_scale)
+    _binary(context, "add", _sum(context, Add), _check_sum_scale)
 
 
 @importer("SUB", versions=range(1, 6))
 def sub(context: OperatorContext) -> None:
     """Difference; where ADD would end the interpreter's process SUB gives garbage, and is refused as well."""
-    _binary(context, "sub", Sub, _check_sum_scale)
+    _binary(context, "sub", _sum(context, Sub), _check_sum_scale)
 
 
 @importer("MUL", versions=range(1, 9))
@@ -50,18 +48,37 @@ def _binary(
     if a.type.dtype in KINDS[kind].dtypes:
         emit_arithmetic(context, kind, checks.activation(context))
         return
-    checks.eight_bit(context, a, b, context.out)
+    _check_codes(context, a, b)
     check_scales(context, a, b)
     shape = checks.broadcast(context, (a, b))
     context.emit(operation(checks.activation(context)), (a, b), shape)
 
 
+def _sum(
+    context: OperatorContext, operation: Callable[[str, bool], QnnOperation]
+) -> Callable[[str], QnnOperation]:
+    powers = bool(context.option("pot_scale_int16")) and context.out.type.dtype == "int16"
+    return lambda activation: operation(activation, powers)
+
+
+def _check_codes(context: OperatorContext, a: Value, b: Value) -> None:
+    if a.type.dtype not in CODES:
+        wanted = ", ".join(dict.fromkeys((*CODES, *KINDS["add"].dtypes)))
+        context.unsupported(f"the element type is {a.type.dtype}; expected one of {wanted}", a)
+    checks.same_type(context, a, b)
+    for value in (a, b, context.out):
+        checks.per_tensor(context, value)
+
+
 def _check_sum_scale(context: OperatorContext, a: Value, b: Value) -> None:
+    shift = LEFT_SHIFT.get(context.out.type.dtype, 0)
     twice = 2 * max(a.type.quant.scale, b.type.quant.scale)
     out = context.out.type.quant.scale
-    smallest = twice / 2**LEFT_SHIFT
-    sentence = f"the scale is {out:.9g}; expected more than {smallest:.9g}, the larger input scale / 2^19"
-    context.require(twice / (out * 2**LEFT_SHIFT) < LIMIT, sentence, context.out)
+    smallest = twice / 2**shift
+    sentence = (
+        f"the scale is {out:.9g}; expected more than {smallest:.9g}, the larger input scale / 2^{shift - 1}"
+    )
+    context.require(twice / (out * 2**shift) < LIMIT, sentence, context.out)
 
 
 def _check_product_scale(context: OperatorContext, a: Value, b: Value) -> None:
