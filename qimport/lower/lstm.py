@@ -6,9 +6,12 @@ from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
 from qimport.lower.lstm_float import FloatSteps
+from qimport.lower.lstm_hybrid import HybridSteps
 from qimport.lower.lstm_integer import IntegerSteps
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.lstm import CELL_STATE, OUTPUT_STATE, Lstm
+from qimport.qnn.lstm_float import FloatLstm
+from qimport.qnn.lstm_hybrid import HybridLstm
 from qimport.qnn.lstm_integer import IntegerLstm
 from qimport.qnn.lstm_shape import LstmShape
 
@@ -18,7 +21,7 @@ def lower_lstm(emit: Emitter, op: Lstm, use: Use) -> tuple[Value, ...]:
     """Input products of all steps at once, then one step after the other."""
     shape = op.shape(use.call)
     lstm = op.arithmetic(use.call)
-    steps = IntegerSteps(emit, lstm, use) if isinstance(lstm, IntegerLstm) else FloatSteps(emit, lstm, use)
+    steps = _steps(emit, lstm, use)
     ahead = steps.input_products(time_first(emit, use.operand(0), shape))
     h = emit.reshape(use.operand(OUTPUT_STATE), (shape.batch, shape.outputs))
     c = emit.reshape(use.operand(CELL_STATE), (shape.batch, shape.cells))
@@ -33,6 +36,12 @@ def lower_lstm(emit: Emitter, op: Lstm, use: Use) -> tuple[Value, ...]:
         time_as_in_file(emit, y, shape, use.output),
         *(emit.reshape(value, type_.shape) for value, type_ in zip((h, c), state_types, strict=True)),
     )
+
+
+def _steps(emit: Emitter, lstm: IntegerLstm | FloatLstm, use: Use) -> IntegerSteps | FloatSteps | HybridSteps:
+    if isinstance(lstm, IntegerLstm):
+        return IntegerSteps(emit, lstm, use)
+    return HybridSteps(emit, lstm, use) if isinstance(lstm, HybridLstm) else FloatSteps(emit, lstm, use)
 
 
 def time_first(emit: Emitter, x: Value, shape: LstmShape) -> Value:

@@ -10,8 +10,8 @@ from qimport.ir.types import TensorType
 from qimport.lower.float_weighted import PIXEL, emit_sums
 from qimport.lower.rule import Emitter, Use
 from qimport.qnn.float_weighted import OPTIMIZED
-from qimport.qnn.lstm_float import ACTIVATIONS, NORM_EPSILON, FloatLstm
-from qimport.qnn.lstm_shape import gate_operand
+from qimport.qnn.lstm_float import ACTIVATIONS, NORM_EPSILON, PROJECTION, FloatLstm
+from qimport.qnn.lstm_shape import GATES, gate_operand
 from qimport.qnn.optimized_product import block_of, parts_of
 
 
@@ -31,40 +31,47 @@ class FloatSteps:
     def step(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
         """The states after a step on x [batch, inputs]."""
         emit, lstm = self.emit, self.lstm
-        forget = self._logistic("forget", self._gate("forget", x, h, c))
-        update = self._activate(self._gate("cell", x, h, c))
+        products = [self.of_gates(x, "input"), self.of_gates(h, "recurrent")]
+        forget = self._logistic("forget", self._gate("forget", products, c))
+        update = self._activate(self._gate("cell", products, c))
         if lstm.input_gate:
-            admit = self._logistic("input", self._gate("input", x, h, c))
+            admit = self._logistic("input", self._gate("input", products, c))
         else:
             admit = emit.binary("sub", emit.constant(np.ones(1, np.float32)), forget)
         kept = emit.binary("mul", forget, c)
         c = self._clip(emit.binary("add", kept, emit.binary("mul", update, admit)), lstm.cell_clip)
-        opening = self._logistic("output", self._gate("output", x, h, c))
+        opening = self._logistic("output", self._gate("output", products, c))
         hidden = emit.binary("mul", opening, self._activate(c))
-        if self.use.operands[16] is None:
+        if self.use.operands[PROJECTION] is None:
             return hidden, c
-        h = self._product(hidden, 16)
-        bias = self.use.operands[17]
+        h = self.product(hidden, PROJECTION)
+        bias = self.use.operands[PROJECTION + 1]
         h = emit.binary("add", h, 0.0 if bias is None else bias)
         return self._clip(h, lstm.proj_clip), c
 
-    def _gate(self, gate: str, x: Value, h: Value, c: Value) -> Value:
-        """A gate before its activation."""
+    def of_gates(self, x: Value, kind: str) -> dict[str, Value]:
+        """Products of x or h with every gate's weights."""
+        gates = GATES if self.lstm.input_gate else GATES[1:]
+        return {gate: self.product(x, gate_operand(gate, kind)) for gate in gates}
+
+    def _gate(self, gate: str, products: list[dict[str, Value]], c: Value) -> Value:
+        """A gate before its activation; ``products`` are those with x and with h."""
         emit = self.emit
         bias, norm = (self.use.operands[gate_operand(gate, kind)] for kind in ("bias", "norm"))
         assert bias is not None
-        first = emit.constant(np.zeros(1, np.float32)) if norm is not None else bias
-        a = emit.binary("add", self._product(x, gate_operand(gate, "input")), first)
-        a = emit.binary("add", self._product(h, gate_operand(gate, "recurrent")), a)
+        a = emit.constant(np.zeros(1, np.float32)) if norm is not None else bias
+        for product in products:
+            a = emit.binary("add", product[gate], a)
         position = gate_operand(gate, "peephole")
         peephole = self.use.operands[position] if position >= 0 else None
-        if peephole is not None:
-            a = emit.binary("add", a, emit.binary("mul", c, peephole))
+        if peephole is not None and peephole.data is not None:
+            weights = emit.constant(self.lstm.peephole(peephole.data, position))
+            a = emit.binary("add", a, emit.binary("mul", c, weights))
         if norm is None:
             return a
         return emit.binary("add", emit.binary("mul", self._normalized(a), norm), bias)
 
-    def _product(self, x: Value, position: int) -> Value:
+    def product(self, x: Value, position: int) -> Value:
         """x [batch, K] times the transposed weights at ``position``, in the order of the kernel."""
         emit, (batch, depth) = self.emit, x.type.shape
         weights = self._transposed(position)

@@ -13,6 +13,7 @@ from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import TensorType
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.lstm_float import FloatLstm
+from qimport.qnn.lstm_hybrid import HybridLstm, weight_scales
 from qimport.qnn.lstm_integer import IntegerLstm
 from qimport.qnn.lstm_shape import GATES, LstmShape, gate_operand
 
@@ -39,7 +40,8 @@ class Lstm(QnnOperation):
         c = clip(f * c + i * g, cell_clip)            h = clip(P (o * tanh(c)) + b_p, proj_clip)
 
     The arithmetic for int8 is that of :class:`qimport.qnn.lstm_integer.IntegerLstm`, for float32 that of
-    :class:`qimport.qnn.lstm_float.FloatLstm`. All modes run the same kernel, the delegate takes none.
+    :class:`qimport.qnn.lstm_float.FloatLstm`, for float32 with 8-bit weights that of
+    :class:`qimport.qnn.lstm_hybrid.HybridLstm`. All modes run the same kernel, the delegate takes none.
 
     C1 the tensors that are there fit together: the input gate has all or none, peepholes are all or none,
     layer normalization is all or none. C2 shapes are as above; states may have any shape of their size.
@@ -47,7 +49,8 @@ class Lstm(QnnOperation):
     activation is not looked at in integers.
 
     ``gate_scales`` are the scales of the intermediate results that layer normalization reads, one per gate
-    (input, forget, cell, output); ``hidden_scale`` and ``hidden_zero_point`` those of o * tanh(c).
+    (input, forget, cell, output); ``hidden_scale`` and ``hidden_zero_point`` those of o * tanh(c). ``asymmetric``: how x and h
+    are quantized beside 8-bit weights.
     """
 
     NAME = "qnn.lstm"
@@ -60,6 +63,7 @@ class Lstm(QnnOperation):
     gate_scales: tuple[float, ...] = ()
     hidden_scale: float = 1.0
     hidden_zero_point: int = 0
+    asymmetric: bool = False
 
     def verify(self, call: Call) -> None:
         """Check C1-C4."""
@@ -83,10 +87,13 @@ class Lstm(QnnOperation):
 
     def arithmetic(self, call: Call) -> IntegerLstm | FloatLstm:
         """The parameters of the arithmetic that x's element type chooses."""
-        if call.input(INPUT).dtype == "float32":
-            gated = call.inputs[gate_operand("input", "input")] is not None
-            return FloatLstm(self.shape(call), self.activation, self.cell_clip, self.proj_clip, gated)
-        return self.integer(call)
+        if call.input(INPUT).dtype != "float32":
+            return self.integer(call)
+        gated = call.inputs[gate_operand("input", "input")] is not None
+        fields = (self.shape(call), self.activation, self.cell_clip, self.proj_clip, gated)
+        if call.input(gate_operand("output", "input")).dtype == "float32":
+            return FloatLstm(*fields)
+        return HybridLstm(*fields, weight_scales(call.inputs), self.asymmetric)
 
     def integer(self, call: Call) -> IntegerLstm:
         """The parameters of the int8 arithmetic."""

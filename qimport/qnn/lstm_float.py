@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qimport import real
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
-from qimport.qnn.lstm_shape import GATES, LstmShape, gate_operand
+from qimport.qnn.lstm_shape import LstmShape, gate_operand
 from qimport.qnn.optimized_product import optimized_product
 from qimport.summation import Float32
 
@@ -25,6 +25,9 @@ ACTIVATIONS: dict[str, tuple[float, float]] = {
     "RELU_N1_TO_1": (-1.0, 1.0),
 }
 """Activations of the cell gate and of the cell state, with the bounds of those that only bound."""
+
+PROJECTION = 16
+"""Position of the projection weights; their bias follows."""
 
 NORM_EPSILON = float(np.float32(1e-8))
 """Added to the variance in layer normalization."""
@@ -108,10 +111,10 @@ class FloatLstm:
             c = np.clip(c, -np.float32(self.cell_clip), np.float32(self.cell_clip))
         opening = self._logistic("output", self._gate("output", x, h, c, arrays))
         hidden = opening * self._activate(c)
-        projection, bias = arrays[16], arrays[17]
-        if projection is None:
+        bias = arrays[PROJECTION + 1]
+        if arrays[PROJECTION] is None:
             return hidden, c
-        h = self.product(hidden, projection) + (np.float32(0) if bias is None else bias)
+        h = self.product(hidden, PROJECTION, arrays) + (np.float32(0) if bias is None else bias)
         if self.proj_clip > 0:
             h = np.clip(h, -np.float32(self.proj_clip), np.float32(self.proj_clip))
         return h, c
@@ -127,11 +130,17 @@ class FloatLstm:
             a = a + peephole * c
         return a if norm is None else layer_norm(a) * norm + b
 
-    def product(self, x: Array, w: Array) -> Float32:
-        """x [batch, K] times w [N, K] transposed."""
+    def product(self, x: Array, position: int, arrays: Sequence[Array | None]) -> Float32:
+        """x [batch, K] times the transposed weights at ``position``."""
+        w = arrays[position]
+        assert w is not None
         if self.rows == 1:
             return np.concatenate([optimized_product(row[None], w.T) for row in x])
         return optimized_product(x, w.T)
+
+    def peephole(self, weights: Array, position: int) -> Float32:
+        """Peephole weights as real numbers."""
+        return weights
 
     def _logistic(self, gate: str, a: Float32) -> Float32:
         lone = self.lone_elements(gate)
@@ -151,6 +160,3 @@ def layer_norm(a: Float32) -> Float32:
     centered = a - np.cumsum(a, axis=-1, dtype=np.float32)[..., -1:] / count
     squares = np.cumsum(centered * centered, axis=-1, dtype=np.float32)[..., -1:] / count
     return centered * (np.float32(1) / np.sqrt(squares + np.float32(NORM_EPSILON)))
-
-
-__all__ = ["ACTIVATIONS", "GATES", "NORM_EPSILON", "PACKET", "FloatLstm", "layer_norm"]

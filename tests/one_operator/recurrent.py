@@ -210,3 +210,30 @@ def lstm_float(draw: Draw) -> OneOperator:
     model.operator(sizes.builtin, operands, [y], 3, **options)
     feeds = [made.real((*sizes.leading, sizes.inputs), 1.5) for _ in range(INVOCATIONS)]
     return made.finish(x, y, feeds)
+
+
+@generator("LSTM hybrid")
+def lstm_hybrid(draw: Draw) -> OneOperator:
+    """float32 with int8 weights, quantized symmetrically or not."""
+    made, sizes = Recurrent(draw), LstmSizes.of(draw)
+    model, cells, outputs = made.model, sizes.cells, sizes.outputs
+    x = model.tensor((*sizes.leading, sizes.inputs), "float32")
+    rows = range(4)
+    operands = [x]
+    operands += [made.weights((cells, sizes.inputs)) if sizes.gates(i) else -1 for i in rows]
+    operands += [made.weights((cells, outputs)) if sizes.gates(i) else -1 for i in rows]
+    operands += [made.weights((cells,)) if sizes.peephole and sizes.gates(i) else -1 for i in range(3)]
+    operands += [made.floats((cells,)) if sizes.gates(i) else -1 for i in rows]
+    operands += [made.weights((outputs, cells)) if sizes.projection else -1]
+    operands += [made.floats((outputs,)) if sizes.projection and draw.pick(True, False) else -1]
+    operands += [
+        model.tensor((sizes.batch, count), "float32", is_variable=True) for count in (outputs, cells)
+    ]
+    operands += [made.floats((cells,)) if sizes.norm and sizes.gates(i) else -1 for i in rows]
+    y = model.tensor((*sizes.leading, outputs), "float32")
+    options = sizes.options(draw) | {"asymmetric_quantize_inputs": draw.pick(True, False)}
+    made.notes.append(str((sizes, options)))
+    model.operator(sizes.builtin, operands, [y], 3, **options)
+    feeds = [made.real((*sizes.leading, sizes.inputs), 1.5) for _ in range(INVOCATIONS)]
+    feeds[1][...] = 0.0 if draw.pick(True, False) else feeds[1]
+    return made.finish(x, y, feeds)

@@ -52,6 +52,7 @@ def _import_lstm(context: OperatorContext, *, time_major: bool) -> None:
         gate_scales=scales,
         hidden_scale=hidden[0],
         hidden_zero_point=hidden[1],
+        asymmetric=context.option("asymmetric_quantize_inputs"),
     )
     recurrent = context.input(gate_operand("output", "recurrent")).type.shape
     if len(recurrent) != 2:
@@ -84,10 +85,13 @@ def _quantization(
         if value is not None and position not in (0, OUTPUT_STATE, CELL_STATE):
             context.constant(position, f"operand {position}")
     pair = (x.type.dtype, weights.type.dtype)
-    if pair == ("float32", "float32"):
+    if pair[0] == "float32" and pair[1] in ("float32", "int8", "uint8"):
         return (), (1.0, 0)
     if pair != ("int8", "int8"):
-        context.unsupported(f"input and weights are {' and '.join(pair)}; expected int8 or float32", x)
+        context.unsupported(
+            f"input and weights are {' and '.join(pair)}; expected int8 and int8, or float32 and float32, int8 or uint8",
+            x,
+        )
     return _intermediates(context, normalized=operands[gate_operand("forget", "norm")] is not None)
 
 
