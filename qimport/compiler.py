@@ -37,6 +37,7 @@ class Options:
     batch: int | None = None
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     subgraph: int = 0
+    signature: str | None = None
 
 
 class Compilation:
@@ -60,7 +61,13 @@ class Compilation:
     def imported(self) -> Imported:
         """The qnn graph, and which tensor of the file each of its values is."""
         options = self.options
-        return import_model(self.model, batch=options.batch, shapes=options.shapes, subgraph=options.subgraph)
+        return import_model(
+            self.model,
+            batch=options.batch,
+            shapes=options.shapes,
+            subgraph=options.subgraph,
+            signature=options.signature,
+        )
 
     @cached_property
     def prim(self) -> Graph:
@@ -171,6 +178,7 @@ def compile(  # noqa: A001 - the public name
     shapes: Mapping[str, Sequence[int]] | None = None,
     threads: int = 1,
     subgraph: int = 0,
+    signature: str | None = None,
 ) -> CompiledModel:
     """Compile a quantized TensorFlow Lite model.
 
@@ -183,6 +191,7 @@ def compile(  # noqa: A001 - the public name
         shapes: whole input shapes by tensor name or signature argument.
         threads: 1; generated code runs on the thread that calls it.
         subgraph: which subgraph of the file.
+        signature: compile the subgraph of this signature instead.
 
     Raises:
         ArgumentError: an argument names nothing, or the file cannot be read.
@@ -192,7 +201,15 @@ def compile(  # noqa: A001 - the public name
     """
     if threads != 1:
         raise ArgumentError(f"threads is {threads}; generated code runs on the one thread that calls it")
-    compilation = trace(model, target, numerics=numerics, batch=batch, shapes=shapes, subgraph=subgraph)
+    compilation = trace(
+        model,
+        target,
+        numerics=numerics,
+        batch=batch,
+        shapes=shapes,
+        subgraph=subgraph,
+        signature=signature,
+    )
     content, source, options = compilation.content, compilation.source, compilation.options
     return CompiledModel(
         compilation.artefact(), lambda stage: Compilation(content, source, options).text(stage)
@@ -207,10 +224,12 @@ def trace(
     batch: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     subgraph: int = 0,
+    signature: str | None = None,
 ) -> Compilation:
     """The stages of :func:`compile`; nothing but the arguments is looked at yet."""
     content, source = read_source(model)
-    options = Options(resolve_target(target), check_numerics(numerics), batch, dict(shapes or {}), subgraph)
+    mode, sizes = check_numerics(numerics), dict(shapes or {})
+    options = Options(resolve_target(target), mode, batch, sizes, subgraph, signature)
     return Compilation(content, source, options)
 
 

@@ -13,6 +13,7 @@ from qimport.codegen.host import resolve_target
 from qimport.codegen.target import Target
 from qimport.compiler import Compilation, Options, check_numerics
 from qimport.errors import ArgumentError
+from qimport.frontend.memory import Variable
 from qimport.frontend.model import ELEMENT_TYPES, Model, Signature, SubGraph, Tensor
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import Numerics
@@ -53,6 +54,8 @@ class Interpreter:
     - Tensors that are neither inputs, outputs nor constants cannot be read: they share memory.
     - A view that ``tensor(index)()`` gave never blocks ``invoke``: buffers stay until the next
       ``allocate_tensors`` after a resize.
+    - ``reset_all_variables`` resets resource variables, too, to what the model initializes them with; TFLite
+      resets only variable tensors.
     - Of the experimental arguments, those about delegates and debugging have no effect, and
       ``experimental_delegates`` must be empty.
     """
@@ -81,6 +84,7 @@ class Interpreter:
         self._target = resolve_target(target)
         self._content, self._source = _read(model_path, model_content)
         self._model: Model = read_model(self._content, source=self._source or "model")
+        self._variables: dict[Variable, Array] = {}
         self._parts = [_Part(self, number, graph) for number, graph in enumerate(self._model.subgraphs)]
 
     @property
@@ -140,7 +144,10 @@ class Interpreter:
         self._parts[0].invoke()
 
     def reset_all_variables(self) -> None:
-        """Nothing: models with variables are not supported."""
+        """Forget all invocations: variables have their initial content again."""
+        self._variables.clear()
+        for part in self._parts:
+            part.reset()
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """Argument and result names of every signature: ``{key: {"inputs": [...], "outputs": [...]}}``."""
@@ -222,6 +229,7 @@ class _Part:
         self._graph = graph
         self._shapes = {index: graph.tensors[index].shape for index in graph.inputs}
         self._session: Session | None = None
+        self._resources: dict[Variable, Array] = {}
         self._buffers: dict[int, Array] = {}
         self._inferred: dict[int, tuple[int, ...]] = {}
 
@@ -242,6 +250,8 @@ class _Part:
         infos = (*compilation.outputs, *compilation.inputs)
         arrays = (*session.outputs, *session.inputs)
         self._buffers = {info.index: array for info, array in zip(infos, arrays, strict=True)}
+        states = zip(compilation.imported.variables, session.states, strict=True)
+        self._resources = {variable: array for variable, array in states if variable.tensor == -1}
         values = compilation.imported.tensors.items()
         self._inferred = {index: value.type.shape for index, value in values}
         self._session = session
@@ -311,7 +321,15 @@ class _Part:
     def invoke(self) -> None:
         if self._session is None:
             raise NotReadyError("Invoke called on model that is not ready.")
+        shared = self._owner._variables
+        for variable, array in self._resources.items():
+            array[...] = shared.get(variable, array)
         self._session.run()
+        shared.update((variable, array.copy()) for variable, array in self._resources.items())
+
+    def reset(self) -> None:
+        if self._session is not None:
+            self._session.reset()
 
     def details(self, index: int) -> dict[str, Any]:
         tensor = self._tensor(index)

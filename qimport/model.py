@@ -254,6 +254,13 @@ class Session:
         """Compute the outputs from what the input buffers hold."""
         self._workspace.run(self._code, self._inputs, self._outputs)
 
+    def call(self, inputs: Sequence[Array]) -> list[Array]:
+        """Copy arrays of the right shapes and types to the inputs, run, and return copies of the outputs."""
+        for place, array in zip(self._inputs, inputs, strict=True):
+            place[...] = array
+        self.run()
+        return [array.copy() for array in self._outputs]
+
     def reset(self) -> None:
         """Forget all runs: the next one is again the first."""
         self._workspace.reset()

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,6 +217,14 @@ class Oracle:
         inputs = [list(arrays) for arrays in sequence]
         outputs = self._ask("run_sequence", model, mode, sequence=inputs, resize=resize)
         return [list(arrays) for arrays in outputs]
+
+    def run_signature(
+        self, model: Model, key: str, sequence: Sequence[Mapping[str, Array]], mode: str
+    ) -> list[dict[str, Array]]:
+        """The same for a signature, with arrays by name of arguments and results."""
+        inputs = [dict(arrays) for arrays in sequence]
+        outputs = self._ask("run_signature", model, mode, sequence=inputs, key=key)
+        return [dict(arrays) for arrays in outputs]
 
     def memory(
         self, model: Model, inputs: Sequence[Array], mode: str, *, resize: Resize | None = None

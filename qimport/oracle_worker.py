@@ -102,6 +102,12 @@ class Prepared:
             outputs.append(self._outputs())
         return outputs
 
+    def run_signature(self, key: str, sequence: list[dict[str, Array]]) -> list[dict[str, Array]]:
+        """The same for a signature."""
+        self._interpreter.reset_all_variables()
+        runner = self._interpreter.get_signature_runner(key)
+        return [{name: np.array(array) for name, array in runner(**arrays).items()} for arrays in sequence]
+
     def memory(self, inputs: list[Array]) -> dict[str, Any]:
         """Fields of OracleMemory; only right for an interpreter that has not been invoked."""
         self._set(inputs)
@@ -252,6 +258,7 @@ class Worker:
         perform: dict[str, Callable[[], Any]] = {
             "run": lambda: prepared.run(request["inputs"], request["invocations"], request["preserve"]),
             "run_sequence": lambda: prepared.run_sequence(request["sequence"]),
+            "run_signature": lambda: prepared.run_signature(request["key"], request["sequence"]),
             "time": lambda: prepared.time(request["inputs"], request["rounds"], request["warmup"]),
             "memory": lambda: prepared.memory(request["inputs"]),
             "details": prepared.details,

@@ -11,6 +11,7 @@ import numpy as np
 from qimport.arrays import Array
 from qimport.codegen.target import Target
 from qimport.compiler import Compilation, trace
+from qimport.errors import ArgumentError
 from qimport.ir.graph import Value
 from qimport.ir.interpret import interpret
 from qimport.model import CompiledModel
@@ -84,30 +85,37 @@ def verify_model(
     target: str | Target = "host",
     batch: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    signature: str | None = None,
     per_layer: bool = False,
 ) -> Report:
-    """Compile ``model`` and compare it with the interpreter on one random input per seed.
+    """Compile ``model`` and compare it with the interpreter in one invocation per seed.
 
-    With ``per_layer`` every tensor of the file is compared as well, up to the first that differs.
+    The invocations follow each other: what a model remembers carries over. With ``per_layer`` every tensor of
+    the file is compared as well, up to the first that differs; in a model with state only in the first
+    invocation.
 
     Raises:
+        ArgumentError: tensors of another subgraph than the first shall be compared.
         OracleError: the interpreter is missing, or refuses the model or an input.
         QimportError: as :func:`qimport.compile`.
     """
-    compilation = trace(model, target, numerics=numerics, batch=batch, shapes=shapes)
+    compilation = trace(model, target, numerics=numerics, batch=batch, shapes=shapes, signature=signature)
+    if per_layer and compilation.imported.subgraph:
+        raise ArgumentError("tensors can be compared only in the first subgraph of a model")
     compiled = CompiledModel(compilation.artefact())
+    session = compiled.session()
     resize = {position: info.shape for position, info in enumerate(compiled.inputs)}
+    sequence = [random_inputs(compiled.inputs, seed) for seed in seeds]
     comparisons: list[Comparison] = []
     layer: Layer | None = None
-    for seed in seeds:
-        inputs = random_inputs(compiled.inputs, seed)
-        expected = oracle.run(compilation.content, inputs, numerics, resize=resize).outputs
-        found = compiled.run(inputs)
+    answers = _ask(oracle, compilation, sequence, resize)
+    for number, (seed, inputs, expected) in enumerate(zip(seeds, sequence, answers, strict=True)):
+        found = session.call(inputs)
         results = [
             compare(seed, info.name, ours, theirs)
             for info, ours, theirs in zip(compiled.outputs, found, expected, strict=True)
         ]
-        if per_layer and layer is None:
+        if per_layer and layer is None and not (compiled.state_bytes and number):
             layer = _first_layer(compilation, oracle, inputs, seed, resize) or _fused(compilation, results)
         comparisons += results
     return Report(
@@ -118,6 +126,20 @@ def verify_model(
         tuple(comparisons),
         layer,
     )
+
+
+def _ask(
+    oracle: Oracle, compilation: Compilation, sequence: Sequence[Sequence[Array]], resize: Resize
+) -> list[list[Array]]:
+    """What the interpreter gives in successive invocations."""
+    numerics, key = compilation.options.numerics, compilation.options.signature
+    if key is None or not compilation.imported.subgraph:
+        return oracle.run_sequence(compilation.content, sequence, numerics, resize=resize)
+    (signature,) = (item for item in compilation.signatures if item.key == key)
+    named = [{name: arrays[place] for name, place in signature.inputs.items()} for arrays in sequence]
+    answers = oracle.run_signature(compilation.content, key, named, numerics)
+    places = {place: name for name, place in signature.outputs.items()}
+    return [[answer[places[place]] for place in sorted(places)] for answer in answers]
 
 
 def compare(seed: int, name: str, found: Array, expected: Array) -> Comparison:

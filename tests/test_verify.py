@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from qimport import verify
-from qimport.model import CompiledModel
+from qimport.arrays import Array
+from qimport.model import CompiledModel, Session
 from qimport.oracle import Oracle, OracleResult
 from qimport.verify import compare, verify_model
 
@@ -28,11 +29,20 @@ class Altered:
 
     def run(self, *arguments: Any, **keywords: Any) -> OracleResult:
         result = self._oracle.run(*arguments, **keywords)
-        for array in [result.tensors[i] for i in self._tensors if i in result.tensors] + [
-            result.outputs[i] for i in self._outputs
-        ]:
-            array.reshape(-1)[3] ^= 1
+        self._alter(*(result.tensors[i] for i in self._tensors if i in result.tensors))
+        self._alter(*(result.outputs[i] for i in self._outputs))
         return result
+
+    def run_sequence(self, *arguments: Any, **keywords: Any) -> list[list[Array]]:
+        results = self._oracle.run_sequence(*arguments, **keywords)
+        for outputs in results:
+            self._alter(*(outputs[i] for i in self._outputs))
+        return results
+
+    @staticmethod
+    def _alter(*arrays: Array) -> None:
+        for array in arrays:
+            array.reshape(-1)[3] ^= 1
 
 
 def test_a_wrong_output_is_told_with_its_first_element(oracle: Oracle) -> None:
@@ -72,10 +82,15 @@ def test_wrong_code_is_told_from_wrong_lowering(oracle: Oracle, monkeypatch: pyt
     assert report.layer is not None
     assert (report.layer.stage, report.layer.tensor) == ("code", 16)
 
-    def wrong_when_fused(self: CompiledModel, *arguments: Any, **keywords: Any) -> Any:
-        return (wrong if len(self.outputs) == 1 else run)(self, *arguments, **keywords)
+    call = Session.call
 
-    monkeypatch.setattr(CompiledModel, "run", wrong_when_fused)
+    def wrong_when_fused(self: Session, inputs: Sequence[Array]) -> list[Array]:
+        results = call(self, inputs)
+        results[-1].reshape(-1)[0] ^= 1
+        return results
+
+    monkeypatch.setattr(CompiledModel, "run", run)
+    monkeypatch.setattr(Session, "call", wrong_when_fused)
     report = verify_model(DIGITS, oracle, seeds=[0], per_layer=True)
     assert report.layer is not None
     assert (report.layer.stage, report.layer.tensor) == ("fused", 16)

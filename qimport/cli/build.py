@@ -33,6 +33,7 @@ def command(
     numerics: str,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
+    signature: str | None,
     as_json: bool,
 ) -> None:
     """Write an object file, its C header and an example program.
@@ -40,7 +41,9 @@ def command(
     NAME.o is position independent and calls nothing but memcpy, memmove and memset; NAME.h documents the
     function NAME_run and every tensor; NAME_example.c is a complete program around it.
     """
-    stages = trace(model_source(model), target, numerics=numerics, batch=batch, shapes=shapes)
+    stages = trace(
+        model_source(model), target, numerics=numerics, batch=batch, shapes=shapes, signature=signature
+    )
     chosen = stages.options
     with working("compiling"):
         files = write_objects(
@@ -60,6 +63,7 @@ def command(
                 "target": chosen.target.name,
                 "numerics": chosen.numerics,
                 "arena_bytes": stages.plan.arena_bytes,
+                "state_bytes": stages.plan.state_bytes,
             }
         )
         return

@@ -30,13 +30,14 @@ def command(
     numerics: Numerics,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
+    signature: str | None,
     as_json: bool,
 ) -> int:
     """Say whether models can be compiled; every reason if not.
 
     The exit code is the largest of all files: 0 supported, 2 malformed, 3 unsupported.
     """
-    reports = [_check(path, numerics, batch, shapes) for path in models]
+    reports = [_check(path, numerics, batch, shapes, signature) for path in models]
     if as_json:
         print_json(reports)
     for report in () if as_json else reports:
@@ -48,13 +49,17 @@ def command(
 
 
 def _check(
-    path: str, numerics: Numerics, batch: int | None, shapes: Mapping[str, Sequence[int]]
+    path: str,
+    numerics: Numerics,
+    batch: int | None,
+    shapes: Mapping[str, Sequence[int]],
+    signature: str | None,
 ) -> dict[str, Any]:
     """The verdict on one file, ready for JSON."""
     try:
         content, _ = read_source(model_source(path))
         model = read_model(content, source=path)
-        graph = import_model(model, batch=batch, shapes=shapes).graph
+        graph = import_model(model, batch=batch, shapes=shapes, signature=signature).graph
         require_supported(graph, numerics)
     except (QimportError, MemoryError) as error:
         found = describe(error)

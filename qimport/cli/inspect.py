@@ -33,6 +33,7 @@ def command(
     target: str,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
+    signature: str | None,
     as_json: bool,
 ) -> None:
     """Show what a model consists of: operators, shapes, multiply-accumulates, weights, arena.
@@ -40,7 +41,9 @@ def command(
     The stages are tflite (the file as it is, also of unsupported models), qnn (quantized operators), prim
     (integer operations), plan (kernels and memory), llvm and asm (code for the target).
     """
-    stages = trace(model_source(model), target, numerics=numerics, batch=batch, shapes=shapes)
+    stages = trace(
+        model_source(model), target, numerics=numerics, batch=batch, shapes=shapes, signature=signature
+    )
     if stage is None:
         summary = _summarize(stages) | {"file": model}
         if as_json:
@@ -65,6 +68,7 @@ def _summarize(stages: Compilation) -> dict[str, Any]:
     return summarize(stages.imported.graph) | {
         "numerics": stages.options.numerics,
         "arena_bytes": stages.plan.arena_bytes,
+        "state_bytes": stages.plan.state_bytes,
         "kernel_calls": len(stages.plan.calls),
     }
 
@@ -88,9 +92,10 @@ def _print_summary(summary: dict[str, Any]) -> None:
     ]
     print_table(("#", "operator", "result", "shape", "type", "MACs", "weights"), rows)
     click.echo()
+    state = f", of which {summary['state_bytes']:,} are state" if summary["state_bytes"] else ""
     click.echo(
         f"{len(rows)} operators in {summary['kernel_calls']} kernel calls, {summary['macs']:,} MACs, "
-        f"{summary['weight_bytes']:,} bytes of weights, {summary['arena_bytes']:,} bytes of arena "
+        f"{summary['weight_bytes']:,} bytes of weights, {summary['arena_bytes']:,} bytes of arena{state} "
         f"(numerics {summary['numerics']})"
     )
 

@@ -43,7 +43,7 @@ numerics_option = click.option(
 
 
 def shape_options(function: Function) -> Function:
-    """``--batch`` and ``--shape``, as the arguments ``batch`` and ``shapes`` of the importer."""
+    """``--batch``, ``--shape`` and ``--signature``, as the arguments of the importer."""
     batch = click.option(
         "--batch", type=int, metavar="N", help="Size of open leading dimensions (default 1)."
     )
@@ -56,4 +56,5 @@ def shape_options(function: Function) -> Function:
         callback=lambda _context, _parameter, pairs: dict(pairs),
         help="Whole shape of an input; may be repeated.",
     )
-    return batch(shape(function))
+    signature = click.option("--signature", metavar="KEY", help="Take the subgraph of this signature.")
+    return batch(shape(signature(function)))

@@ -58,6 +58,7 @@ def command(
     target: str,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
+    signature: str | None,
     as_json: bool,
 ) -> None:
     """Run a model on this machine.
@@ -71,7 +72,9 @@ def command(
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both want stdout")
     with working("compiling"):
-        compiled = compile_model(model_source(model), target, numerics=numerics, batch=batch, shapes=shapes)
+        compiled = compile_model(
+            model_source(model), target, numerics=numerics, batch=batch, shapes=shapes, signature=signature
+        )
     if seed is not None:
         inputs = random_inputs(compiled.inputs, seed)
     else:

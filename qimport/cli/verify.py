@@ -45,6 +45,7 @@ def command(
     target: str,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
+    signature: str | None,
     as_json: bool,
 ) -> int:
     """Compare a model's outputs with the TFLite interpreter's.
@@ -65,6 +66,7 @@ def command(
                     target=target,
                     batch=batch,
                     shapes=shapes,
+                    signature=signature,
                     per_layer=per_layer,
                 )
             reports.append(report)

@@ -171,7 +171,7 @@ class _Entry:
         """An array of ``pointers`` on the stack."""
         items = list(pointers)
         with self.b.goto_entry_block():
-            array = self.b.alloca(ir.ArrayType(PTR, max(len(items), 1)))
+            array = self.b.alloca(PTR, size=I64(len(items)))
         for number, pointer in enumerate(items):
             self.b.store(pointer, self.b.gep(array, [I64(number)], source_etype=PTR))
         return array

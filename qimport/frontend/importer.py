@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError
+from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError, unknown_name
 from qimport.frontend.inputs import choose_shapes
 from qimport.frontend.memory import Memory, Variable, reset_content
 from qimport.frontend.model import Model, Operator, Signature, SubGraph, Tensor
@@ -56,7 +56,7 @@ class Imported:
 
     ``tensors`` maps tensor indices of the file to the graph's values, for comparison layer by layer, without
     constants. ``signatures`` are those of the imported subgraph; ``variables`` says what each state of the
-    graph is.
+    graph is, ``subgraph`` which one of the file was imported.
     """
 
     graph: Graph
@@ -65,6 +65,7 @@ class Imported:
     signatures: tuple[Signature, ...]
     tensors: Mapping[int, Value]
     variables: tuple[Variable, ...]
+    subgraph: int
 
 
 def import_model(
@@ -73,6 +74,7 @@ def import_model(
     batch: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     subgraph: int = 0,
+    signature: str | None = None,
 ) -> Imported:
     """Import one subgraph with static shapes.
 
@@ -82,20 +84,32 @@ def import_model(
             other open dimension.
         shapes: whole input shapes by tensor name or signature argument; they win over ``batch``.
         subgraph: which subgraph to import.
+        signature: import the subgraph of this signature instead.
 
     The shapes of all other tensors are inferred, and shape arithmetic is computed. Where the input shapes are
     those of the file, inferred shapes must be the file's.
 
     Raises:
-        ArgumentError: shapes, batch or subgraph do not exist in the model.
+        ArgumentError: shapes, batch, subgraph or signature do not exist in the model.
         ModelError: the file contradicts itself.
         UnsupportedError: with every reason, over all operators.
     """
+    if signature is not None:
+        subgraph = _subgraph_of(model, signature)
     if not 0 <= subgraph < len(model.subgraphs):
         raise ArgumentError(f"the model has no subgraph {subgraph}; it has {len(model.subgraphs)}, from 0 on")
     chosen = model.subgraphs[subgraph]
     signatures = tuple(signature for signature in model.signatures if signature.subgraph == subgraph)
     return _Import(model, (subgraph,), choose_shapes(chosen, signatures, batch, shapes)).run(signatures)
+
+
+def _subgraph_of(model: Model, key: str) -> int:
+    known = {signature.key: signature.subgraph for signature in model.signatures}
+    if not known:
+        raise ArgumentError(f"there is no signature {key!r}: the model has none")
+    if key not in known:
+        raise ArgumentError(unknown_name("signature", key, known))
+    return known[key]
 
 
 class _Import:
@@ -150,6 +164,7 @@ class _Import:
             signatures,
             self.values,
             tuple(self.memory.before),
+            self.path[-1],
         )
 
     def run_body(self) -> Body:
@@ -176,7 +191,9 @@ class _Import:
             self._check_operands(operator)
             self._import_operator(operator)
 
-    def _import_body(self, subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False) -> Body:
+    def _import_body(
+        self, subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False
+    ) -> Body:
         """Import subgraph ``subgraph`` as something that this one runs on ``operands``."""
         if not 0 <= subgraph < len(self.model.subgraphs):
             raise ModelError(f"there is no subgraph {subgraph} to run")

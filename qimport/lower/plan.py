@@ -294,8 +294,9 @@ def check_plan(plan: Plan) -> None:
     for number, call in enumerate(plan.calls):
         for operand in (*call.operands, *call.results):
             limit = _limit(plan, operand)
-            own = isinstance(call, KernelCall) and operand is call.result
-            stride = call.kernel.result_row_stride if own else None
+            stride = None
+            if isinstance(call, KernelCall) and operand is call.result:
+                stride = call.kernel.result_row_stride
             end = operand.offset + _extent(operand.type, stride)
             start = plan.state_bytes if operand.space == "arena" else 0
             if operand.offset < start or end > limit:
