@@ -5,23 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from qimport import prim
+from qimport.errors import CompilerBug
 from qimport.fixedpoint import INT16_MAX, INT16_MIN
-from qimport.ir.graph import Value
+from qimport.ir.graph import Array, Value
 from qimport.ir.types import TensorType
+from qimport.lower.row_quantization import emit_row_product, emit_row_quantization
 from qimport.lower.rule import Emitter, Use, rule
-from qimport.qnn.svdf import BIAS, FEATURE, INPUT, STATE, TIME, Factor, Svdf, SvdfShape
+from qimport.qnn.svdf import BIAS, FEATURE, FLOAT_BOUNDS, INPUT, STATE, TIME, Factor, Svdf, SvdfShape
 
 
 @rule(Svdf)
 def lower_svdf(emit: Emitter, op: Svdf, use: Use) -> tuple[Value, Value]:
     """The result and the next state."""
+    if use.call.input(INPUT).dtype == "float32":
+        return _floats(emit, op, use)
     shape, (first, second) = op.shape(use.call), op.factors(use.call)
-    sums = _filters(emit, use, shape)
-    new = emit.clamp(_scaled(emit, sums, first), 0, INT16_MIN, INT16_MAX, "int16")
+    new = emit.clamp(_scaled(emit, _filters(emit, use, shape), first), 0, INT16_MIN, INT16_MAX, "int16")
     state = remember(emit, use.operand(STATE), new, shape)
-    weights = use.operand(TIME)
-    weights = emit.cast(emit.reshape(weights, (shape.filters * shape.memory,)), "int32")
-    products = emit.binary("mul", emit.cast(state, "int32"), weights)
+    weights = _flat(use.operand(TIME).data).astype(np.int32)
+    products = emit.binary("mul", emit.cast(state, "int32"), emit.constant(weights))
     by_unit = emit.reshape(products, (shape.batch, shape.units, shape.window))
     acc_type = TensorType("int32", (shape.batch, shape.units, 1))
     acc = emit.reshape(emit.emit(prim.Reduce("sum", (2,)), (by_unit,), acc_type), acc_type.shape[:2])
@@ -30,6 +32,59 @@ def lower_svdf(emit: Emitter, op: Svdf, use: Use) -> tuple[Value, Value]:
         acc = emit.binary("add", acc, bias)
     code = emit.binary("add", _scaled(emit, acc, second), use.output.quant.zero_point)
     return emit.clamp(code, 0, -128, 127, "int8"), state
+
+
+def _floats(emit: Emitter, op: Svdf, use: Use) -> tuple[Value, Value]:
+    shape, feature, time = op.shape(use.call), use.operand(FEATURE).data, use.operand(TIME).data
+    if feature is None or time is None:
+        raise CompilerBug("the weights of an SVDF are not constant")
+    if op.is_hybrid(use.call):
+        rows = emit_row_quantization(emit, use.operand(INPUT), asymmetric=op.asymmetric)
+        scale = np.array([use.call.input(FEATURE).quant.scale], np.float32)
+        new = emit_row_product(emit, rows, feature.view(np.int8), scale)
+    else:
+        new = emit_in_turn(emit, use.operand(INPUT), feature)
+    state = remember(emit, use.operand(STATE), new, shape)
+    weights = emit.constant(op.time_weights(use.call, time).reshape(-1))
+    products = emit.reshape(emit.binary("mul", state, weights), (shape.batch * shape.filters, shape.memory))
+    filters = _sum_in_turn(emit, products)
+    y = _sum_in_turn(emit, emit.reshape(filters, (shape.batch * shape.units, op.rank)))
+    y = emit.reshape(y, (shape.batch, shape.units))
+    bias = use.operands[BIAS]
+    if bias is not None:
+        y = emit.binary("add", y, bias)
+    return emit_float_activation(emit, y, op.activation), state
+
+
+def emit_float_activation(emit: Emitter, y: Value, activation: str) -> Value:
+    """``ApplyActivationToVector`` but for its logistic and sign bit."""
+    if activation == "TANH":
+        return emit.math("tanh_rational", y)
+    low, high = FLOAT_BOUNDS[activation]
+    y = y if low == -np.inf else emit.binary("max", y, low)
+    return y if high == np.inf else emit.binary("min", y, high)
+
+
+def emit_in_turn(emit: Emitter, x: Value, weights: Array) -> Value:
+    """x [rows, n] times float weights [outputs, n], in the order ``in_turn``."""
+    rows, depth = x.type.shape
+    outputs = len(weights)
+    image = emit.reshape(x, (rows, 1, 1, depth))
+    turned = emit.constant(np.ascontiguousarray(weights.T).reshape(1, 1, depth, outputs))
+    op = prim.FloatMac(order="in_turn")
+    operands = (image, turned, emit.constant(np.zeros(outputs, np.float32)))
+    return emit.reshape(emit.emit(op, operands, op.result_type(image.type, turned.type)), (rows, outputs))
+
+
+def _sum_in_turn(emit: Emitter, x: Value) -> Value:
+    return emit_in_turn(emit, x, np.ones((1, x.type.shape[1]), np.float32))
+
+
+def _flat(data: Array | None) -> Array:
+    """Constant weights as one row, beside the elements of a state."""
+    if data is None:
+        raise CompilerBug("the weights of an SVDF are not constant")
+    return data.reshape(-1)
 
 
 def _filters(emit: Emitter, use: Use, shape: SvdfShape) -> Value:

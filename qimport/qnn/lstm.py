@@ -49,8 +49,8 @@ class Lstm(QnnOperation):
     activation is not looked at in integers.
 
     ``gate_scales`` are the scales of the intermediate results that layer normalization reads, one per gate
-    (input, forget, cell, output); ``hidden_scale`` and ``hidden_zero_point`` those of o * tanh(c). ``asymmetric``: how x and h
-    are quantized beside 8-bit weights.
+    (input, forget, cell, output); ``hidden_scale`` and ``hidden_zero_point`` those of o * tanh(c).
+    ``asymmetric`` says how x and h are quantized beside 8-bit weights.
     """
 
     NAME = "qnn.lstm"

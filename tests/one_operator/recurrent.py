@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -236,4 +236,44 @@ def lstm_hybrid(draw: Draw) -> OneOperator:
     model.operator(sizes.builtin, operands, [y], 3, **options)
     feeds = [made.real((*sizes.leading, sizes.inputs), 1.5) for _ in range(INVOCATIONS)]
     feeds[1][...] = 0.0 if draw.pick(True, False) else feeds[1]
+    return made.finish(x, y, feeds)
+
+
+@generator("SVDF float32")
+def svdf_float(draw: Draw) -> OneOperator:
+    """Weights of floats."""
+    return _svdf_of_floats(draw, lambda made, shape: made.floats(shape))
+
+
+@generator("SVDF hybrid")
+def svdf_hybrid(draw: Draw) -> OneOperator:
+    """8-bit weights; old files call theirs uint8."""
+    dtype = draw.pick("int8", "int8", "uint8")
+
+    def weights(made: Recurrent, shape: Sequence[int]) -> int:
+        codes = made.ints(shape, "int8", 127)
+        return made.model.tensor(shape, dtype, draw.scale(0.002, 0.03), data=codes.view(dtype))
+
+    return _svdf_of_floats(draw, weights)
+
+
+def _svdf_of_floats(draw: Draw, weights: Callable[[Recurrent, Sequence[int]], int]) -> OneOperator:
+    made, (batch, inputs, units, rank, memory) = Recurrent(draw), _svdf_sizes(draw)
+    model, filters = made.model, units * rank
+    x = model.tensor((batch, inputs), "float32")
+    constants = [weights(made, (filters, inputs)), weights(made, (filters, memory))]
+    bias = made.floats((units,)) if draw.pick(True, False) else -1
+    state = model.tensor((batch, filters * memory), "float32", is_variable=True)
+    y = model.tensor((batch, units), "float32")
+    activation = draw.pick("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH")
+    asymmetric = draw.pick(True, False)
+    made.notes.append(str((batch, inputs, units, rank, memory, activation, asymmetric)))
+    options = {
+        "rank": rank,
+        "fused_activation_function": activation,
+        "asymmetric_quantize_inputs": asymmetric,
+    }
+    model.operator("SVDF", [x, *constants, bias, state], [y], 3, **options)
+    feeds = [made.real((batch, inputs), 1.5) for _ in range(memory + 1)]
+    feeds[-1][...] = 0.0 if draw.pick(True, False) else feeds[-1]
     return made.finish(x, y, feeds)

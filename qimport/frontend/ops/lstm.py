@@ -88,10 +88,8 @@ def _quantization(
     if pair[0] == "float32" and pair[1] in ("float32", "int8", "uint8"):
         return (), (1.0, 0)
     if pair != ("int8", "int8"):
-        context.unsupported(
-            f"input and weights are {' and '.join(pair)}; expected int8 and int8, or float32 and float32, int8 or uint8",
-            x,
-        )
+        sentence = f"input and weights are {' and '.join(pair)}; expected int8 both, or float32 and any of"
+        context.unsupported(f"{sentence} float32, int8 and uint8", x)
     return _intermediates(context, normalized=operands[gate_operand("forget", "norm")] is not None)
 
 
