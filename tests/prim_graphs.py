@@ -11,7 +11,22 @@ from qimport.ir.graph import Builder, Graph, Value, verify_graph
 from qimport.ir.types import TensorType
 from qimport.lower.fold import fold_constants
 
-STEPS = ("concat", "concat", "layer", "mean", "move", "pad", "part", "pool", "reshape", "residual", "table")
+STEPS = (
+    "concat",
+    "concat",
+    "layer",
+    "mean",
+    "move",
+    "pad",
+    "part",
+    "pick_rows",
+    "pool",
+    "repeat",
+    "reshape",
+    "residual",
+    "table",
+    "update",
+)
 
 LARGEST = 600
 """Elements of a tensor; what would be larger is replaced by something smaller."""
@@ -176,3 +191,26 @@ class PrimGraph:
         window = min(width, 2)
         op = prim.Window("max", (1, window), (1, 1), ((0, 0), (0, 0)))
         return self.emit(op, (x,), (batch, height, width - window + 1, channels))
+
+    def pick_rows(self, x: Value) -> Value:
+        """Some indices along one dimension, others twice."""
+        axis = int(self.rng.integers(len(x.type.shape)))
+        size = x.type.shape[axis]
+        places = self.b.constant(self.rng.integers(0, size, size).astype(np.int32))
+        return self.emit(prim.Gather(axis), (x, places), x.type.shape)
+
+    def repeat(self, x: Value) -> Value:
+        """Three times along a new first dimension."""
+        if x.type.size > LARGEST // 3:
+            return self.part(x)
+        unit = self.emit(prim.Reshape(), (x,), (1, *x.type.shape))
+        whole = self.emit(prim.Broadcast(), (unit,), (3, *x.type.shape))
+        return self.emit(prim.Reshape(), (whole,), (3 * x.type.shape[0], *x.type.shape[1:]))
+
+    def update(self, x: Value) -> Value:
+        """A part of a tensor stored elsewhere in it."""
+        box = tuple(max(size // 2, 1) for size in x.type.shape)
+        begin = self.b.constant(self.rng.integers(0, 3, len(box)).astype(np.int32))
+        content = self.emit(prim.DynamicSlice(), (self.like(x), begin), box)
+        end = self.b.constant(np.full(len(box), 9, np.int32))
+        return self.emit(prim.UpdateSlice(), (x, content, end), x.type.shape)
