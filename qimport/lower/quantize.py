@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from qimport import prim
-from qimport.errors import CompilerBug
 from qimport.fixedpoint import f32
 from qimport.ir.graph import Value
 from qimport.ir.types import INTEGER_RANGE, TensorType
@@ -28,6 +27,8 @@ def lower_quantize(emit: Emitter, op: Quantize, use: Use) -> Value:
     """Scale, convert, add the zero point, clamp: each as the kernel family does it."""
     out = use.output
     x = emit.reshape(use.operand(0), out.shape or (1,))
+    if out.quant.per_channel:
+        return _quantize_channels(emit, x, out)
     scale, family = out.quant.scale, op.kernel_family(use.call)
     with np.errstate(over="ignore"):
         inverse = f32(1 / scale)
@@ -46,6 +47,13 @@ def lower_quantize(emit: Emitter, op: Quantize, use: Use) -> Value:
     else:
         result = clamp_wrapping(emit, emit.in_blocks(x, QUANTIZE_BLOCK, nearest, wide_division), out)
     return emit.reshape(result, out.shape)
+
+
+def _quantize_channels(emit: Emitter, x: Value, out: TensorType) -> Value:
+    zeros, scales = channel_factors(out.quant, len(out.shape))
+    codes = to_int(emit, emit.binary("div", x, emit.constant(scales)), "away")
+    shifted = emit.binary("add", codes, emit.constant(zeros.astype(np.int32)))
+    return emit.clamp(shifted, 0, *INTEGER_RANGE[out.dtype], out.dtype)
 
 
 @rule(Requantize)
@@ -69,7 +77,7 @@ def lower_dequantize(emit: Emitter, op: Dequantize, use: Use) -> Value:
     """A table from 8 bits with one scale, else subtract and multiply."""
     x, source = use.operand(0), use.call.input(0)
     if source.quantization is None:
-        raise CompilerBug("a float16 tensor that is not constant reached the lowering")
+        return emit.cast(x, "float32")
     if op.kernel_family(use.call) == "builtin" and op.has_blocks(use.call):
         return emit_table_in_blocks(emit, op, use, DEQUANTIZE_BLOCK)
     if source.dtype in EIGHT_BIT and not source.quant.per_channel:

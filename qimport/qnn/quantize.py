@@ -15,15 +15,23 @@ import numpy.typing as npt
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, operation
-from qimport.ir.types import INTEGER_RANGE, Quantization
+from qimport.ir.graph import Array, Call, Numerics, operation
+from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT, require_multiplier, require_per_tensor, require_same_shape
+from qimport.qnn.requantization import is_plain_8bit
 
 QUANTIZE_BLOCK = 8
 DEQUANTIZE_BLOCK = 8
 REQUANTIZE_BLOCK = 16
 """Elements per block of the builtin kernels."""
+
+
+QUANTIZATIONS = ("int8", "uint8", "int16")
+"""Element types that float32 is quantized to."""
+
+DEQUANTIZATIONS = ("int8", "uint8", "int16", "float16")
+"""Element types that become float32."""
 
 
 def in_blocks(block: int, body: npt.NDArray[Any], leftover: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -42,41 +50,46 @@ class Quantize(QnnOperation):
     builtin: block 8: clamp(wrap32(int(rne(f32(x * f32(1 / s)))) + z)); leftover: as reference, with the
     division in float64. ``int`` is the x86 conversion: NaN and what lies outside int32 give -2^31.
     xnnpack: clamp(rne(f32(x * f32(1 / s))) + z), saturating; NaN gives the highest code. 8-bit results only.
+    Per channel (``PerChannelQuantize``): as reference in all modes, with s[c] and z[c].
 
-    C1 the operand is float32, the result one of the listed types with one scale and zero point. C2 same
-    shape.
+    C1 the operand is float32, the result one of the listed types. C2 same shape. C3 the result has one scale
+    and zero point, or as many as the dimension ``axis`` has indices.
     """
 
     NAME = "qnn.quantize"
     TFLITE: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
 
     def verify(self, call: Call) -> None:
-        """Check C1, C2."""
+        """Check C1-C3."""
         x, out = call.input(0), call.output
         require(x.dtype == "float32", "C1", f"{x} is not float32")
-        require(out.dtype in ("int8", "uint8", "int16"), "C1", f"float32 does not quantize to {out}")
-        require_per_tensor("C1", out)
+        require(out.dtype in QUANTIZATIONS, "C1", f"float32 does not quantize to {out}")
         require_same_shape("C2", call)
+        require_channels("C3", out)
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """8-bit results."""
-        return call.output.dtype in EIGHT_BIT
+        """8-bit results with one scale and no quantized dimension."""
+        return is_plain_8bit(call.output)
+
+    def kernel_family(self, call: Call) -> Numerics:
+        """As there; per channel there is one kernel only."""
+        return "reference" if call.output.quant.per_channel else super().kernel_family(call)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the kernel family."""
         x, quant, family = call.array(0).astype(np.float32), call.output.quant, self.kernel_family(call)
-        scale = np.float32(quant.scale)
+        zeros, scale = channel_factors(quant, x.ndim)
         with np.errstate(all="ignore"):
             nearest = np.rint(x * (np.float32(1) / scale))
             if family == "reference":
                 codes = fp.float_to_int32(fp.round_away(x / scale))
             elif family == "builtin":
-                leftover = fp.round_away(x.astype(np.float64) / np.float64(scale))
+                leftover = fp.round_away(x.astype(np.float64) / scale.astype(np.float64))
                 codes = fp.float_to_int32(in_blocks(QUANTIZE_BLOCK, nearest, leftover))
             else:
                 wide = np.where(np.isnan(nearest), fp.INT32_MAX, nearest.astype(np.float64))
                 codes = np.clip(wide, fp.INT32_MIN, fp.INT32_MAX).astype(np.int64)
-        shifted = codes + quant.zero_point
+        shifted = codes + zeros
         if family != "xnnpack":
             shifted = fp.wrap32(shifted)
         return (np.clip(shifted, *INTEGER_RANGE[call.output.dtype]).astype(call.output.numpy),)
@@ -166,16 +179,14 @@ class Dequantize(QnnOperation):
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         x, out = call.input(0), call.output
-        quantized = x.dtype in ("int8", "uint8", "int16") and x.quantization is not None
+        quantized = x.dtype in QUANTIZATIONS and x.quantization is not None
         require(quantized or x.dtype == "float16", "C1", f"{x} does not dequantize")
         require(out.dtype == "float32", "C1", f"{out} is not float32")
         require_same_shape("C2", call)
-        if x.quantization is not None and x.quantization.axis is not None:
-            axis, count = x.quantization.axis, len(x.quantization.scales)
-            fits = x.dtype in EIGHT_BIT and axis < len(x.shape) and x.shape[axis] == count
-            require(fits, "C3", f"{count} scales along dimension {axis} of {x}")
-        elif x.quantization is not None:
-            require_per_tensor("C3", x)
+        if x.quantization is not None:
+            eight = x.dtype in EIGHT_BIT or not x.quant.per_channel
+            require(eight, "C3", f"{x} has a scale per channel, but not 8 bits")
+            require_channels("C3", x)
 
     def xnnpack_takes(self, call: Call) -> bool:
         """8-bit operands with one scale."""
@@ -201,7 +212,18 @@ class Dequantize(QnnOperation):
         return x.dtype in EIGHT_BIT and not x.quant.per_channel
 
 
+def require_channels(label: str, type_: TensorType) -> None:
+    """The type has one scale, or as many as its quantized dimension has indices."""
+    if type_.quantization is None or not type_.quantization.per_channel:
+        require_per_tensor(label, type_)
+        return
+    axis, count = type_.quantization.axis or 0, len(type_.quantization.scales)
+    fits = axis < len(type_.shape) and type_.shape[axis] == count
+    require(fits, label, f"{count} scales along dimension {axis} of {type_}")
+
+
 def channel_factors(quant: Quantization, rank: int) -> tuple[Int, npt.NDArray[np.float32]]:
     """Zero points and scales, shaped to broadcast against a tensor of ``rank`` dimensions."""
-    shape = tuple(-1 if axis == quant.axis else 1 for axis in range(rank))
+    along = (quant.axis or 0) if quant.per_channel else None
+    shape = tuple(-1 if axis == along else 1 for axis in range(rank))
     return np.array(quant.zero_points).reshape(shape), np.array(quant.scales, np.float32).reshape(shape)
