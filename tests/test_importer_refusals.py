@@ -39,7 +39,7 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "mixed",
         dense(out=T((2, 3), "int16", name="y")),
         "y",
-        "the element type is int16; expected int8 like tensor 'x'",
+        "the element type is int16; expected int8",
     ),
     (
         "unquantized",
@@ -111,7 +111,7 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "bias type",
         conv(b=bias(8, dtype="int64", scale=None)),
         "bias",
-        "the bias has element type int64; expected int32",
+        "the element type is int64; expected int32",
     ),
     (
         "bias zero point",
@@ -129,13 +129,19 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "weights type",
         conv(T((8, 3, 3, 4), "uint8", data=True, name="w")),
         "w",
-        "the element type is uint8; expected int8 like tensor 'x'",
+        "the element type is uint8; expected int8 or int4",
     ),
     (
-        "weights int4",
-        dense(w=T((3, 4), "int4", data=True, name="w")),
+        "weights int2",
+        conv(T((8, 3, 3, 4), "int2", scale=0.5, data=True, name="w")),
         "w",
-        "the element type int4 is not supported",
+        "the element type is int2; expected int8 or int4",
+    ),
+    (
+        "weights uint4",
+        dense(w=T((3, 4), "uint4", data=True, name="w")),
+        "w",
+        "the element type uint4 is not supported",
     ),
     (
         "weights zero point",

@@ -26,7 +26,6 @@ MALFORMED = {
     "BADINPUT_flutter__bad_model": None,
     "BADINPUT_litert__0_subgraphs": "subgraphs",
     "litert__lstm_quantized2": "subgraphs[0].tensors[23].shape",
-    "tflm__person_detect": "subgraphs[0].tensors[33].quantization.quantized_dimension",
 }
 
 

@@ -133,6 +133,8 @@ def _read_quantization(table: Table, label: str, shape: tuple[int, ...]) -> Quan
     zero_points = found.array("zero_point", "int64")
     zero_points = np.empty(0, np.int64) if zero_points is None else zero_points
     axis: int = found.scalar("quantized_dimension", "int32", 0)
+    if len(shape) == 1 and scales.size > 1:  # converters have written the weights' dimension beside the bias
+        axis = 0
     if details == "NONE":
         _check_quantization(found, label, shape, scales, len(zero_points), axis)
     return Quantization(scales, zero_points, axis, details)

@@ -33,8 +33,12 @@ class BatchMatmul(QnnOperation):
                 (``reference_ops::BatchMatMul``, and ``optimized_ops::BatchMatMul``, which equals it)
     xnnpack     every step of the scale in float32, ``float32_even``; takes int8 where b has zero point 0
 
+    Kernels without delegate know one scale per tensor: several scales of b count as 0, so that every result is
+    z_out. That is no use, but what the interpreter computes.
+
     C1 a and the result are int8 or int16; b is int8, or int16 beside int16. C2 the matrices fit and the leading
-    dimensions broadcast to the result's. C3 each has one scale; int16 and what is beside it has no zero point.
+    dimensions broadcast to the result's. C3 a and the result have one scale, as b has unless it is int8; int16
+    and what is beside it has no zero point, nor has a b of several scales.
     """
 
     NAME = "qnn.batch_matmul"
@@ -50,8 +54,11 @@ class BatchMatmul(QnnOperation):
         require(b.dtype in RIGHT_TYPES[a.dtype], "C1", f"no products of {a.dtype} and {b.dtype}")
         require(min(len(a.shape), len(b.shape)) >= 2, "C2", "ranks must be at least 2")
         require(self.result_shape(a.shape, b.shape) == out.shape, "C2", f"{a} and {b} do not give {out}")
-        require_per_tensor("C3", a, b, out)
-        zeros = any(type_.quant.zero_point for type_ in (a, b, out))
+        require_per_tensor("C3", a, out)
+        require(b.quantization is not None, "C3", "b needs a quantization")
+        if b.dtype != "int8":
+            require_per_tensor("C3", b)
+        zeros = any(zero for type_ in (a, b, out) for zero in type_.quant.zero_points)
         require(a.dtype == "int8" or not zeros, "C3", "int16 tensors must have zero point 0")
 
     def result_shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -93,7 +100,9 @@ class BatchMatmul(QnnOperation):
         return Requantization(rounding, fixed_point_factors([scale]), zero, low, high)  # type: ignore[arg-type]
 
     def scale(self, call: Call) -> float:
-        """s_a * s_b, rounded to float32, over s_out."""
+        """s_a * s_b, rounded to float32, over s_out; 0 for several scales."""
+        if len(call.input(1).quant.scales) > 1:
+            return 0.0
         product = f32(call.input(0).quant.scale * call.input(1).quant.scale)
         return product / call.output.quant.scale
 
@@ -101,7 +110,7 @@ class BatchMatmul(QnnOperation):
         """int8 with one scale each, and no zero point on the right."""
         a, b, out = call.input(0), call.input(1), call.output
         plain = all(type_.dtype == "int8" and is_plain_8bit(type_) for type_ in (a, b, out))
-        return plain and not self.adj_x and b.quant.zero_point == 0
+        return plain and b.quant.zero_point == 0
 
     def unsupported(self, call: Call) -> str | None:
         """Where the int16 kernels shift by negative counts, or the delegate fails to load the file."""

@@ -14,6 +14,9 @@ from qimport.ir.graph import Call, operation
 from qimport.qnn.convolution import WeightedOperation, effective_scales, has_bias
 
 
+_PER_BYTE = {"int4": 2, "int2": 4}
+
+
 @operation
 @dataclass(frozen=True)
 class Dense(WeightedOperation):
@@ -34,7 +37,7 @@ class Dense(WeightedOperation):
                 weights that have a zero point: as ``reference``. An int16 result of uint8 takes z_out as 0.
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256; in uint8 a bias of one scale;
-                takes int4 weights if K is even
+                takes int4 and int2 weights if rows are whole bytes
 
     C1 x is int8, uint8 or int16; the result is of that type, or int16 beside uint8; w is uint8 beside uint8,
     otherwise int8, int4 or int2; w has rank 2. C2 K divides the size of x; the result has
@@ -56,7 +59,7 @@ class Dense(WeightedOperation):
         "int16": ("int8", "int4", "int2"),
     }
     RESULT_TYPES: ClassVar = {"uint8": ("uint8", "int16")}
-    DELEGATED_WEIGHTS: ClassVar = {"int8": ("int8", "int4"), "uint8": ("uint8",)}
+    DELEGATED_WEIGHTS: ClassVar = {"int8": ("int8", "int4", "int2"), "uint8": ("uint8",)}
     NEEDS_BIAS_TO_DELEGATE = False
 
     activation: str = "NONE"
@@ -107,9 +110,9 @@ class Dense(WeightedOperation):
         return call.input(0).dtype == "uint8"
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """As there; int4 weights in rows of whole bytes."""
+        """As there; weights of 2 and 4 bits in rows of whole bytes."""
         w = call.input(1)
-        return super().xnnpack_takes(call) and (w.dtype != "int4" or w.shape[1] % 2 == 0)
+        return super().xnnpack_takes(call) and w.shape[1] % _PER_BYTE.get(w.dtype, 1) == 0
 
     def unsupported(self, call: Call) -> str | None:
         """As there, and where reference kernels read past an int32 bias."""

@@ -17,9 +17,12 @@ def batch_matmul(context: OperatorContext) -> None:
     checks.one_of(context, b, RIGHT_TYPES[dtype])
     checks.same_type(context, a, out)
     for value in (a, b, out):
-        checks.per_tensor(context, value)
+        several = value is b and b.type.dtype == "int8" and len(checks.quantization(context, b).scales) > 1
+        if not several:
+            checks.per_tensor(context, value)
         zero = value.type.quant.zero_point
-        context.require(dtype == "int8" or zero == 0, f"the zero point is {zero}; expected 0", value)
+        centred = dtype == "int8" and not several
+        context.require(centred or zero == 0, f"the zero point is {zero}; expected 0", value)
         count = len(value.type.shape)
         context.require(2 <= count <= 5, f"there are {count} dimensions; expected 2 to 5", value)
     if context.reasons:

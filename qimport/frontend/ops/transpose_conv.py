@@ -12,7 +12,7 @@ from qimport.qnn.transpose_conv import TransposeConv
 def transpose_conv(context: OperatorContext) -> None:
     """(shape of the result, weights OHWI, x NHWC, bias): the shape decides how far windows reach outside."""
     context.operands(3, 4)
-    shape = context.integers(0, "shape of the result")
+    shape = _shape(context)
     x, weights, bias = read_weighted(context, 0, TransposeConv.WEIGHT_TYPES, positions=(2, 1, 3))
     if x.type.dtype == "int16" and bias is not None:
         checks.one_of(context, bias, ("int64",))
@@ -40,6 +40,14 @@ def transpose_conv(context: OperatorContext) -> None:
     bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
     op = TransposeConv(stride, offset, checks.activation(context), delegable)  # type: ignore[arg-type]
     context.emit(op, (x, weights, bias), shape)
+
+
+def _shape(context: OperatorContext) -> tuple[int, ...]:
+    """The result's shape; where it is only known at run time, the one the file promises."""
+    operand, promised = context.input(0), context.results[0].shape
+    if operand.data is None and promised is not None and operand not in context.unknown:
+        return promised
+    return context.integers(0, "shape of the result")
 
 
 def _offset(context: OperatorContext, padding: str, extent: int, size: int, window: int, stride: int) -> int:
