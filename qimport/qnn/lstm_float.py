@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from qimport import real
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call
+from qimport.ir.graph import Call
 from qimport.qnn.lstm_shape import LstmShape, gate_operand
 from qimport.qnn.optimized_product import optimized_product
 from qimport.summation import Float32
@@ -86,20 +86,24 @@ class FloatLstm:
             lone[first : first + whole] = False
         return lone.reshape(batch, cells)
 
-    def run(self, steps: Sequence[Array], arrays: Sequence[Array | None]) -> tuple[list[Array], Array, Array]:
+    def run(
+        self, steps: Sequence[Float32], arrays: Sequence[Float32 | None]
+    ) -> tuple[list[Float32], Float32, Float32]:
         """h after every step, then the last h and c."""
         batch, cells = self.shape.batch, self.shape.cells
         h, c = arrays[18], arrays[19]
         assert h is not None and c is not None
         h, c = h.reshape(batch, self.shape.outputs), c.reshape(batch, cells)
-        outputs: list[Array] = []
+        outputs: list[Float32] = []
         with np.errstate(all="ignore"):
             for x in steps:
                 h, c = self._step(x, h, c, arrays)
                 outputs.append(h)
         return outputs, h, c
 
-    def _step(self, x: Array, h: Array, c: Array, arrays: Sequence[Array | None]) -> tuple[Array, Array]:
+    def _step(
+        self, x: Float32, h: Float32, c: Float32, arrays: Sequence[Float32 | None]
+    ) -> tuple[Float32, Float32]:
         forget = self._logistic("forget", self._gate("forget", x, h, c, arrays))
         update = self._activate(self._gate("cell", x, h, c, arrays))
         if self.input_gate:
@@ -119,18 +123,21 @@ class FloatLstm:
             h = np.clip(h, -np.float32(self.proj_clip), np.float32(self.proj_clip))
         return h, c
 
-    def _gate(self, gate: str, x: Array, h: Array, c: Array, arrays: Sequence[Array | None]) -> Float32:
-        w, r, b, norm = (arrays[gate_operand(gate, kind)] for kind in ("input", "recurrent", "bias", "norm"))
-        assert w is not None and r is not None and b is not None
-        a = self.product(x, w) + (np.float32(0) if norm is not None else b)
-        a = self.product(h, r) + a
+    def _gate(
+        self, gate: str, x: Float32, h: Float32, c: Float32, arrays: Sequence[Float32 | None]
+    ) -> Float32:
+        b, norm = (arrays[gate_operand(gate, kind)] for kind in ("bias", "norm"))
+        assert b is not None
+        first = np.float32(0) if norm is not None else b
+        a = self.product(x, gate_operand(gate, "input"), arrays) + first
+        a = self.product(h, gate_operand(gate, "recurrent"), arrays) + a
         position = gate_operand(gate, "peephole")
         peephole = arrays[position] if position >= 0 else None
         if peephole is not None:
-            a = a + peephole * c
-        return a if norm is None else layer_norm(a) * norm + b
+            a = a + self.peephole(peephole, position) * c
+        return np.asarray(a if norm is None else layer_norm(a) * norm + b)
 
-    def product(self, x: Array, position: int, arrays: Sequence[Array | None]) -> Float32:
+    def product(self, x: Float32, position: int, arrays: Sequence[Float32 | None]) -> Float32:
         """x [batch, K] times the transposed weights at ``position``."""
         w = arrays[position]
         assert w is not None
@@ -138,7 +145,7 @@ class FloatLstm:
             return np.concatenate([optimized_product(row[None], w.T) for row in x])
         return optimized_product(x, w.T)
 
-    def peephole(self, weights: Array, position: int) -> Float32:
+    def peephole(self, weights: Float32, position: int) -> Float32:
         """Peephole weights as real numbers."""
         return weights
 
@@ -147,7 +154,7 @@ class FloatLstm:
         apart = real.apply("logistic_by_element", a)
         return np.where(lone, apart, real.apply("logistic_in_packets", a))
 
-    def _activate(self, a: Array) -> Float32:
+    def _activate(self, a: Float32) -> Float32:
         if self.activation == "TANH":
             return real.apply("tanh_rational", a)
         low, high = ACTIVATIONS[self.activation]
@@ -159,4 +166,4 @@ def layer_norm(a: Float32) -> Float32:
     count = np.float32(a.shape[-1])
     centered = a - np.cumsum(a, axis=-1, dtype=np.float32)[..., -1:] / count
     squares = np.cumsum(centered * centered, axis=-1, dtype=np.float32)[..., -1:] / count
-    return centered * (np.float32(1) / np.sqrt(squares + np.float32(NORM_EPSILON)))
+    return np.asarray(centered * (np.float32(1) / np.sqrt(squares + np.float32(NORM_EPSILON))))

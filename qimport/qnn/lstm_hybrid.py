@@ -50,7 +50,7 @@ class HybridLstm(FloatLstm):
                 require(single, "C3", f"{type_} needs one scale")
         require(self.activation in ACTIVATIONS, "C4", f"the activation {self.activation} has no kernel")
 
-    def product(self, x: Array, position: int, arrays: Sequence[Array | None]) -> Float32:
+    def product(self, x: Float32, position: int, arrays: Sequence[Array | None]) -> Float32:
         """See the class."""
         w = arrays[position]
         assert w is not None
@@ -59,7 +59,7 @@ class HybridLstm(FloatLstm):
 
     def peephole(self, weights: Array, position: int) -> Float32:
         """See the class."""
-        return weights.view(np.int8).astype(np.float32) * np.float32(self.scales[position])
+        return np.asarray(weights.view(np.int8).astype(np.float32) * np.float32(self.scales[position]))
 
 
 def weight_scales(inputs: Sequence[TensorType | None]) -> tuple[float, ...]:

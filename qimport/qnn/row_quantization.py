@@ -27,7 +27,7 @@ class QuantizedRows:
         """Times weights int8 [outputs, n]: float32(sums) * float32(scale * weight_scale)."""
         w = weights.astype(np.int64)
         sums = fp.wrap32(self.codes @ w.T - self.zeros * w.sum(1))
-        return sums.astype(np.float32) * (self.scales * np.float32(weight_scale))
+        return np.asarray(sums.astype(np.float32) * (self.scales * np.float32(weight_scale)))
 
 
 def quantize_rows(x: Float32, *, asymmetric: bool) -> QuantizedRows:

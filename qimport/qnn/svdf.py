@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from qimport import fixedpoint as fp
 from qimport import real
@@ -18,6 +19,7 @@ from qimport.qnn.row_quantization import quantize_rows
 from qimport.summation import matrix_product
 
 Factor = tuple[int, int]
+Numbers = npt.NDArray[Any]
 
 FLOAT_BOUNDS: dict[str, tuple[float, float]] = {
     "NONE": (-np.inf, np.inf),
@@ -177,26 +179,26 @@ class Svdf(QnnOperation):
             y = y + call.array(BIAS)
         return self._activated(y), memory.reshape(call.input(STATE).shape)
 
-    def time_weights(self, call: Call, weights: Array) -> Array:
+    def time_weights(self, call: Call, weights: Numbers) -> Numbers:
         """Time weights of floats as real numbers."""
         if not self.is_hybrid(call):
             return weights
         return weights.view(np.int8).astype(np.float32) * np.float32(call.input(TIME).quant.scale)
 
-    def _activated(self, y: Array) -> Array:
+    def _activated(self, y: Numbers) -> Numbers:
         if self.activation == "TANH":
             return real.apply("tanh_rational", y)
         low, high = FLOAT_BOUNDS[self.activation]
-        return np.clip(y, np.float32(low), np.float32(high))
+        return np.asarray(np.clip(y, np.float32(low), np.float32(high)))
 
 
-def remember(state: Array, new: Array, shape: SvdfShape) -> Array:
+def remember(state: Numbers, new: Numbers, shape: SvdfShape) -> Numbers:
     """The next state as [batch, filters, memory]: the oldest values leave, ``new`` [batch, filters] enter."""
     memory = state.reshape(shape.batch, shape.filters, shape.memory)
     return np.concatenate([memory[..., 1:], new[..., None]], axis=-1)
 
 
-def sum_in_turn(x: Array) -> Array:
+def sum_in_turn(x: Numbers) -> Numbers:
     """Sums of rows in the order of ``tensor_utils``."""
     count = x.shape[-1]
     return matrix_product(x, np.ones((count, 1), np.float32), np.zeros(1, np.float32), "in_turn")

@@ -15,6 +15,9 @@ from tests.one_operator.model import OneOperator, generator
 
 INVOCATIONS = 3
 
+FAMILIES = ("LSTM int8", "LSTM float32", "LSTM hybrid", "SVDF int8", "SVDF float32", "SVDF hybrid")
+"""Names of the generators here."""
+
 
 @dataclass
 class Recurrent:
