@@ -8,12 +8,14 @@ from typing import Any
 
 from qimport.codegen.function import F32, F64, I32, I64, KernelFunction
 from qimport.codegen.vector import constant, element_of, like, mangled, retyped
-from qimport.real import FUNCTIONS
+from qimport.real import FUNCTIONS, FUNCTIONS64
 from qimport.real.steps import Function
 
 
 def emit_function(fn: KernelFunction, kind: str, value: Any) -> Any:
-    """Function ``kind`` of float32 lanes."""
+    """Function ``kind`` of float32 or float64 lanes."""
+    if element_of(value.type) == F64:
+        return FUNCTIONS64[kind](CodeSteps(fn, 52), Lanes(fn, value)).value
     return FUNCTIONS[kind](CodeSteps(fn, 23), Lanes(fn, value)).value
 
 

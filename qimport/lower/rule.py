@@ -51,20 +51,23 @@ class Emitter(Builder):
         """``prim.cast`` to ``dtype``."""
         return self.emit(prim.Cast(), (x,), TensorType(dtype, x.type.shape))
 
+    def number(self, number: float, like: Value) -> Value:
+        """A constant of one element that stretches to ``like``, of its element type."""
+        return self.constant(np.full((1,) if like.type.shape else (), number, like.type.numpy))
+
     def binary(self, kind: BinaryKind, a: Value, b: Value | float) -> Value:
-        """``prim.binary``; a Python number becomes a constant of shape [1]."""
-        other = b if isinstance(b, Value) else self.constant(np.array([b], a.type.numpy))
+        """``prim.binary``; a Python number becomes a constant of one element."""
+        other = b if isinstance(b, Value) else self.number(b, a)
         shape = np.broadcast_shapes(a.type.shape, other.type.shape)
         return self.emit(prim.Binary(kind), (a, other), TensorType(a.type.dtype, shape))
 
     def negative(self, x: Value) -> Value:
         """0 - x of integers."""
-        zero = self.constant(np.zeros(1, x.type.numpy))
-        return self.emit(prim.Binary("sub"), (zero, x), x.type)
+        return self.emit(prim.Binary("sub"), (self.number(0, x), x), x.type)
 
     def compare(self, kind: Relation, a: Value, b: Value | float) -> Value:
-        """``prim.compare``; a Python number becomes a constant of shape [1]."""
-        other = b if isinstance(b, Value) else self.constant(np.array([b], a.type.numpy))
+        """``prim.compare``; a Python number becomes a constant of one element."""
+        other = b if isinstance(b, Value) else self.number(b, a)
         shape = np.broadcast_shapes(a.type.shape, other.type.shape)
         return self.emit(prim.Compare(kind), (a, other), TensorType("bool", shape))
 
@@ -74,7 +77,7 @@ class Emitter(Builder):
         return self.emit(prim.Select(), (condition, a, b), TensorType(a.type.dtype, shape))
 
     def math(self, kind: MathKind, x: Value) -> Value:
-        """``prim.math`` of float32."""
+        """``prim.math``."""
         return self.emit(prim.Math(kind), (x,), x.type)
 
     def rescale(self, x: Value, factor: float) -> Value:

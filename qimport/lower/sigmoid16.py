@@ -18,7 +18,7 @@ def emit_logistic16(emit: Emitter, x: Value, scale: float, family: Numerics) -> 
     v = _steps(emit, x, given)
     r = _line(emit, v, 9, 0x7FFF << 10)
     above = emit.binary("add", r, 512)
-    below = emit.binary("sub", emit.constant(np.array([2**25 + 511], np.int32)), r)
+    below = emit.binary("sub", emit.number(2**25 + 511, r), r)
     return _signed(emit, v, above, below, 10)
 
 
@@ -32,7 +32,7 @@ def emit_tanh16(emit: Emitter, x: Value, scale: float, family: Numerics) -> Valu
     v = _steps(emit, x, given)
     r = _line(emit, v, 8, 0xFFFF << 8)
     above = emit.binary("sub", r, 2**23 - 128)
-    below = emit.binary("sub", emit.constant(np.array([2**23 + 127], np.int32)), r)
+    below = emit.binary("sub", emit.number(2**23 + 127, r), r)
     return _signed(emit, v, above, below, 8)
 
 
@@ -55,7 +55,7 @@ def _line(emit: Emitter, v: Value, bits: int, beyond: int) -> Value:
     )
     line = emit.binary("add", emit.lut(entry, (SIGMOID << bits).astype(np.int32)), part)
     outside = emit.compare("greater_equal", place, 255)
-    return emit.select(outside, emit.constant(np.array([beyond], np.int32)), line)
+    return emit.select(outside, emit.number(beyond, line), line)
 
 
 def _signed(emit: Emitter, v: Value, above: Value, below: Value, bits: int) -> Value:

@@ -14,7 +14,7 @@ from qimport.lower.rule import Emitter, Use, rule
 from qimport.lower.sigmoid16 import emit_logistic16, emit_tanh16
 from qimport.lower.tables import emit_table
 from qimport.qnn.checks import EIGHT_BIT
-from qimport.qnn.hard_swish import HardSwish
+from qimport.qnn.hard_swish import FLOAT_BLOCK, HardSwish
 from qimport.qnn.real_function import REAL_FUNCTIONS
 from qimport.qnn.relu import RELU_FAMILY, BoundedIdentity, LeakyRelu
 from qimport.qnn.root import Rsqrt, Sqrt
@@ -50,8 +50,12 @@ def _bounded(emit: Emitter, op: BoundedIdentity, use: Use) -> Value:
 def _leaky(emit: Emitter, op: LeakyRelu, use: Use) -> Value:
     x = emit.cast(use.operand(0), "int32")
     above, below = op.factors(use.call.input(0), use.output)
-    small = emit.rescale(x, abs(below))
-    small = emit.negative(small) if below < 0 else small
+    if below >= 0:
+        small = emit.rescale(x, below)
+    elif op.kernel_family(use.call) == "reference":
+        small = emit.negative(emit.rescale(x, -below))
+    else:
+        small = emit.rescale(emit.negative(x), -below)
     chosen = emit.select(emit.compare("greater_equal", x, 0), emit.rescale(x, above), small)
     return emit.clamp(chosen, 0, *INTEGER_RANGE["int16"], "int16")
 
@@ -98,8 +102,21 @@ WIDE_INTEGERS: dict[type[UnaryOperation], Callable[[Emitter, Any, Use], Value]] 
 }
 """How functions of int16, int32 and int64 are lowered."""
 
-for _operation in (*TABULATED, *RELU_FAMILY, *REAL_FUNCTIONS, Abs, HardSwish, Neg, Rsqrt, Sqrt):
+for _operation in (*TABULATED, *RELU_FAMILY, *REAL_FUNCTIONS, Abs, Neg, Rsqrt, Sqrt):
     rule(_operation)(lower_unary)
+
+
+@rule(HardSwish)
+def lower_hard_swish(emit: Emitter, op: HardSwish, use: Use) -> Value:
+    """The optimized float kernel treats what is left of its blocks as the reference kernel does."""
+    if use.output.dtype != "float32" or op.kernel_family(use.call) != "builtin":
+        return lower_unary(emit, op, use)
+    return emit.in_blocks(
+        use.operand(0),
+        FLOAT_BLOCK,
+        lambda x: emit.math("hard_swish_by_sixth", x),
+        lambda x: emit.math("hard_swish", x),
+    )
 
 
 @rule(LeakyRelu)
@@ -116,8 +133,7 @@ def lower_leaky_relu(emit: Emitter, op: LeakyRelu, use: Use) -> Value:
 def lower_sign(emit: Emitter, op: Sign, use: Use) -> Value:
     """Comparisons choose between constants; only a NaN differs from itself."""
     x = use.operand(0)
-    zero, one = (emit.constant(np.array([number], x.type.numpy)) for number in (0, 1))
-    minus_one = emit.constant(np.array([-1], x.type.numpy))
+    zero, one, minus_one = (emit.number(number, x) for number in (0, 1, -1))
     rest = emit.select(emit.compare("equal", x, x), zero, x)
     rest = emit.select(emit.compare("less", x, zero), minus_one, rest)
     return emit.select(emit.compare("greater", x, zero), one, rest)

@@ -12,6 +12,7 @@ from qimport.qnn.control_flow import If, While
 from qimport.qnn.conv2d import Conv2d
 from qimport.qnn.dense import Dense
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
+from qimport.qnn.div import Div
 from qimport.qnn.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
@@ -21,6 +22,9 @@ from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.hybrid_conv2d import HybridConv2d
 from qimport.qnn.hybrid_dense import HybridDense
 from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
+from qimport.qnn.l2_normalization import L2Normalization
+from qimport.qnn.local_response_normalization import LocalResponseNormalization
+from qimport.qnn.log_softmax import LogSoftmax
 from qimport.qnn.lstm import Lstm
 from qimport.qnn.matrix_diag import MatrixDiag, MatrixSetDiag
 from qimport.qnn.mean import Mean
@@ -36,6 +40,7 @@ from qimport.qnn.real_function import Ceil, Cos, Floor, Round, Sin, Square
 from qimport.qnn.reduce import ReduceAll, ReduceAny, ReduceMax, ReduceMin, ReduceProd, Sum
 from qimport.qnn.relu import LeakyRelu, Relu, Relu0To1, Relu6, ReluN1To1
 from qimport.qnn.reshape import Reshape
+from qimport.qnn.resize import ResizeBilinear, ResizeNearestNeighbor
 from qimport.qnn.reverse import Reverse, ReverseSequence
 from qimport.qnn.root import Rsqrt, Sqrt
 from qimport.qnn.scatter import ScatterNd, SparseToDense
@@ -44,9 +49,10 @@ from qimport.qnn.shape import BroadcastArgs, Rank, Shape
 from qimport.qnn.sign import Abs, Neg, Sign
 from qimport.qnn.softmax import Softmax
 from qimport.qnn.split import Split, Unpack
+from qimport.qnn.squared_difference import SquaredDifference
 from qimport.qnn.strided_slice import StridedSlice
-from qimport.qnn.svdf import Svdf
 from qimport.qnn.sums import Add, Sub
+from qimport.qnn.svdf import Svdf
 from qimport.qnn.tabulated import Elu, Exp, Gelu, Log, Logistic, Tanh
 from qimport.qnn.tile import BroadcastTo, Tile
 from qimport.qnn.transpose import Transpose
@@ -72,6 +78,7 @@ __all__ = [
     "DepthToSpace",
     "DepthwiseConv2d",
     "Dequantize",
+    "Div",
     "DynamicSlice",
     "DynamicUpdateSlice",
     "Elu",
@@ -89,9 +96,12 @@ __all__ = [
     "HybridDense",
     "HybridDepthwiseConv2d",
     "If",
+    "L2Normalization",
     "L2Pool2d",
     "LeakyRelu",
+    "LocalResponseNormalization",
     "Log",
+    "LogSoftmax",
     "LogicalNot",
     "Logistic",
     "Lstm",
@@ -121,6 +131,8 @@ __all__ = [
     "ReluN1To1",
     "Requantize",
     "Reshape",
+    "ResizeBilinear",
+    "ResizeNearestNeighbor",
     "Reverse",
     "ReverseSequence",
     "Round",
@@ -137,6 +149,7 @@ __all__ = [
     "Split",
     "Sqrt",
     "Square",
+    "SquaredDifference",
     "StridedSlice",
     "Sub",
     "Sum",

@@ -106,13 +106,13 @@ class LeakyRelu(UnaryOperation):
 
     With d = x - z_in, p = f32(s_in / s_out), n = f32(f32(s_in * alpha) / s_out):
 
-    reference, builtin (``reference_ops::QuantizeLeakyRelu``): clamp(z_out + MBQM(d) of p from 0 on, below it
-    MBQM(d) of \\|n\\| with the sign of n).
+    reference, builtin (``reference_ops::QuantizeLeakyRelu``): clamp(z_out + MBQM(d) of p from 0 on), below it
+    MBQM(d) of n, for a negative n -MBQM(d) of -n; int16 in builtin MBQM(-d) of -n.
     xnnpack, 8 bits: clamp(((d * m + 128) >> 8) + z_out), m = rne(256 p) from 0 on, rne(256 f32(p * alpha)) below;
     taken for p from 2^-8 to 2^7 and f32(p * alpha) from -127.99609375 to 128, not under 2^-8 in size.
     float32: f32(v * alpha) for v that are not above 0.
 
-    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 p and \\|n\\| are under 2^31.
+    C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 p and n are under 2^31 in size.
     """
 
     NAME = "qnn.leaky_relu"
@@ -163,6 +163,11 @@ class LeakyRelu(UnaryOperation):
             scaled = (d * np.where(d >= 0, positive, negative) + 128) >> 8
         else:
             p, n = self.factors(source, target)
-            sign = -1 if n < 0 else 1
-            scaled = np.where(d >= 0, rescaled(d, p), sign * rescaled(d, abs(n)))
+            if n >= 0:
+                small = rescaled(d, n)
+            elif source.dtype == "int16" and family == "builtin":
+                small = rescaled(-d, -n)
+            else:
+                small = -rescaled(d, -n)
+            scaled = np.where(d >= 0, rescaled(d, p), small)
         return np.clip(scaled + target.quant.zero_point, *INTEGER_RANGE[target.dtype])

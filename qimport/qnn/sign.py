@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from qimport import fixedpoint as fp
+from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.graph import Array, Call, Numerics, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
@@ -54,6 +56,8 @@ class Abs(UnaryOperation):
 class Neg(UnaryOperation):
     """-x of the codes themselves, wrapping in their type, whatever the scales and zero points.
 
+    float32: the other sign; xnnpack computes 0 - v, which is +0 for zeros.
+
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`, quantized or not.
     """
 
@@ -61,11 +65,13 @@ class Neg(UnaryOperation):
     TFLITE: ClassVar[tuple[str, ...]] = ("NEG",)
     TYPES = ("int8", "int16", "int32", "int64", "float32")
     DELEGATED = ("float32",)
-    REAL = everywhere("neg")
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("neg"), "xnnpack": "neg_by_sub"}
     ANY_QUANTIZATION = True
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """NumPy's negation."""
+        """NumPy's negation for integers."""
+        if call.output.dtype == "float32":
+            return super().evaluate(call)
         with np.errstate(all="ignore"):
             return (np.asarray(np.negative(call.array(0)), call.output.numpy),)
 

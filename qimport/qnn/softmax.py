@@ -9,18 +9,31 @@ from typing import ClassVar
 import numpy as np
 
 from qimport import fixedpoint as fp
+from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import require_eight_bit, require_same_dtype, require_same_shape
+from qimport.qnn import softmax16
+from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_shape
 
 INTEGER_BITS = 5
 """Integer bits of the scaled differences in the fixed-point kernel."""
 
 SUM_LIMIT = 2**28
 """The fixed-point kernel refuses rows whose sum of exponentials, in units of 2^-19, reaches this: 512."""
+
+
+RESULTS = {"int8": ("int8", "int16"), "uint8": ("uint8", "int16"), "int16": ("int16",), "float32": ("float32",)}
+"""Element types of results for each element type of operands."""
+
+
+def result_zero_point(operand: str, result: str) -> int | None:
+    """The zero point that a result must have; None for any."""
+    if operand == result:
+        return 0 if result == "int16" else INTEGER_RANGE[result][0]
+    return None
 
 
 @operation
@@ -30,22 +43,29 @@ class Softmax(QnnOperation):
 
     With k = max(row) - x, e = exponential of k:
 
-    reference (``reference_ops::Softmax``), fixed point:
+    8 bits, reference (``reference_ops::Softmax``), fixed point:
     (m, p) = quantize_multiplier(min(beta * s_in * 2^26, 2^31 - 1)); a k over floor(31 * 2^26 / 2^p) gives the
     lowest code and counts nothing; else e = exp_on_negative_values(high_mul(-k << p, m)) in Q0.31; h =
     leading zeros of the sum of rdbpot(e, 12); r = one_over_one_plus_x of the normalized sum;
-    clamp(rdbpot(high_mul(r, e), 12 - h + 31 - 8) + lo).
+    clamp(rdbpot(high_mul(r, e), 12 - h + 31 - bits) + lo), bits the result's width and lo its lowest code, even
+    where its zero point is another.
     The sum is kept modulo 2^32, that is 8192. Rows where it then is 512 or more end the process of the
     interpreter; here they give the lowest code throughout, which is what the last shift, 32 bits or more,
     leaves.
 
-    builtin, and xnnpack as the delegate takes none (``optimized_ops::Softmax``), float:
+    8 bits, builtin, and xnnpack as the delegate takes none (``optimized_ops::Softmax``), float:
     e = f32(exp(f32(f32(-s_in * beta) * k))); sum in float32 in index order;
-    inverse = f32(1 / f32(sum * s_out)); int8: clamp(round_away(f32(e * inverse)) + lo);
+    inverse = f32(1 / f32(sum * s_out)); int8, int16 results: clamp(round_away(f32(e * inverse)) + z_out);
     uint8: clamp(trunc(f32(f32(e * inverse) + 0.5))).
 
-    C1 operand and result are of one 8-bit type and shape, rank at least 1. C2 the result has scale 1/256
-    within 0.1 % and the lowest code as zero point. C3 beta is positive and finite.
+    int16: :func:`qimport.qnn.softmax16.softmax`.
+    float32: e = f32(exp(f32(f32(v - max(row)) * beta))) over its sum, taken in index order. reference divides,
+    within 2 units in the last place of it; builtin multiplies by the reciprocal, and both it and XNNPACK, which
+    takes a beta of 1, use exponentials and orders of their own: 64 units.
+
+    C1 operand and result are of one 8-bit type, int16 or float32 and of one shape, rank at least 1; 8-bit
+    operands may have int16 results. C2 the result has scale 1/256 within 0.1 % and the lowest code as zero point;
+    int16 ones 1/32768, and 0 for int16 operands. C3 beta is positive and finite.
     """
 
     NAME = "qnn.softmax"
@@ -56,17 +76,22 @@ class Softmax(QnnOperation):
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         x, out = call.input(0), call.output
-        require_eight_bit("C1", x, out)
-        require_same_dtype("C1", call)
+        require(out.dtype in RESULTS.get(x.dtype, ()), "C1", f"there is no softmax from {x} to {out}")
         require_same_shape("C1", call)
         require(len(x.shape) >= 1, "C1", "the operand needs a dimension")
-        lowest, scale, zero = INTEGER_RANGE[out.dtype][0], out.quant.scale, out.quant.zero_point
-        expected = zero == lowest and abs(scale * 256 - 1) <= 1e-3
-        require(expected, "C2", f"the output of SOFTMAX must be 1/256:{lowest}, not {scale!r}:{zero}")
+        if out.dtype != "float32":
+            require_per_tensor("C1", x, out)
+            zero, wanted = out.quant.zero_point, result_zero_point(x.dtype, out.dtype)
+            scale, count = out.quant.scale, 2 ** (8 * out.itemsize) // (2 if out.dtype == "int16" else 1)
+            expected = wanted in (None, zero) and abs(scale * count - 1) <= 1e-3
+            sentence = f"the output of SOFTMAX must be 1/{count}:{wanted}, not {scale!r}:{zero}"
+            require(expected, "C2", sentence)
         require(0 < self.beta < math.inf, "C3", f"beta {self.beta} is not positive")
 
     def unsupported(self, call: Call) -> str | None:
         """Why there are no bytes to equal: the float kernel multiplies 0 by an infinite factor."""
+        if call.input(0).dtype not in EIGHT_BIT:
+            return None
         factor = call.input(0).quant.scale * self.beta
         if self.kernel_family(call) == "reference" or math.isfinite(fp.f32(factor)):
             return None
@@ -74,8 +99,29 @@ class Softmax(QnnOperation):
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the kernel family."""
+        if call.output.dtype == "float32":
+            return (self._real(call.array(0)),)
+        if call.input(0).dtype == "int16":
+            codes = softmax16.softmax(call.array(0).astype(np.int64), call.input(0).quant.scale, self.beta)
+            return (codes.astype(np.int16),)
         codes = self._fixed(call) if self.kernel_family(call) == "reference" else self._float(call)
         return (np.clip(codes, *INTEGER_RANGE[call.output.dtype]).astype(call.output.numpy),)
+
+    def xnnpack_takes(self, call: Call) -> bool:
+        """float32 with a beta of 1."""
+        return call.input(0).dtype == "float32" and self.beta == 1
+
+    def ulp_bound(self, call: Call) -> int:
+        """As the class says."""
+        if call.input(0).dtype != "float32":
+            return 0
+        return 2 if self.kernel_family(call) == "reference" else 64
+
+    def _real(self, x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            e = real.apply("exp", (x - x.max(-1, keepdims=True)) * np.float32(self.beta))
+            total = np.cumsum(e, axis=-1, dtype=np.float32)[..., -1:]
+            return np.asarray(e / total, np.float32)
 
     def fixed_table(self, scale: float) -> Array:
         """Exponentials in Q0.31 by k; -1 where k lies beyond the kernel's range."""
@@ -99,11 +145,12 @@ class Softmax(QnnOperation):
         e = self.fixed_table(call.input(0).quant.scale).astype(np.int64)[x.max(-1, keepdims=True) - x]
         outside = e < 0
         total = np.where(outside, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True) % 2**32
-        refused = total >= SUM_LIMIT
+        refused = total >= SUM_LIMIT if call.output.itemsize == 1 else np.False_
         headroom = fp.count_leading_zeros32(np.where(refused, 1, total))
         inverse = fp.one_over_one_plus_x(fp.wrap32((total << headroom) - 2**31))
         high = fp.saturating_rounding_doubling_high_mul(inverse, e)
-        codes = fp.rounding_divide_by_pot(high, np.minimum(12 - headroom + 31 - 8, 31)) + lowest
+        bits = 8 * call.output.itemsize
+        codes = fp.rounding_divide_by_pot(high, np.minimum(12 - headroom + 31 - bits, 31)) + lowest
         return np.asarray(np.where(outside | refused, lowest, codes), np.int64)
 
     def _float(self, call: Call) -> Int:

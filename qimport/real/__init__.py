@@ -32,6 +32,7 @@ Kind = Literal[
     "logistic_in_packets",
     "logistic_of_table",
     "neg",
+    "neg_by_sub",
     "relu",
     "relu6",
     "relu_0_to_1",
@@ -47,6 +48,13 @@ Kind = Literal[
     "tanh_rational",
 ]
 """Names of the functions."""
+
+
+FUNCTIONS64: dict[str, Function] = {
+    name: getattr(elementary, name)
+    for name in ("cos", "erfc", "exp", "expm1", "log", "logistic", "sin", "tanh")
+}
+"""Functions that exist as float64 steps, for arguments that float32 has: with a relative error below 2^-45."""
 
 
 def _rounded(function: Function, at: Steps, x: Lanes) -> Lanes:
@@ -68,6 +76,7 @@ FUNCTIONS: dict[str, Function] = {
     "logistic_in_packets": eigen.logistic_in_packets,
     "logistic_of_table": activation.logistic_of_table,
     "neg": steps.negative,
+    "neg_by_sub": steps.difference_from_zero,
     "relu": activation.relu,
     "relu6": activation.relu6,
     "relu_0_to_1": activation.relu_0_to_1,
@@ -79,10 +88,7 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": rounding.square_root,
     "square": activation.square,
     "tanh_rational": eigen.tanh_rational,
-    **{
-        name: partial(_rounded, getattr(elementary, name))
-        for name in ("cos", "erfc", "exp", "expm1", "log", "logistic", "sin", "tanh")
-    },
+    **{name: partial(_rounded, function) for name, function in FUNCTIONS64.items()},
 }
 """Each function as float32 steps."""
 
@@ -90,3 +96,15 @@ FUNCTIONS: dict[str, Function] = {
 def apply(kind: Kind, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Function ``kind`` of a float32 array."""
     return steps.run(FUNCTIONS[kind], x)
+
+
+def apply64(kind: Kind, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Function ``kind`` of a float64 array, not rounded to float32."""
+    with np.errstate(all="ignore"):
+        return np.asarray(FUNCTIONS64[kind](steps.NumPySteps(np.float64), np.asarray(x, np.float64)))
+
+
+def power(x: npt.ArrayLike, exponent: float) -> npt.NDArray[np.float32]:
+    """x^exponent of float32 x > 0: exp(exponent * log x) in float64, then rounded."""
+    with np.errstate(all="ignore"):
+        return apply64("exp", apply64("log", x) * np.float64(exponent)).astype(np.float32)

@@ -64,6 +64,11 @@ def negative(at: Steps, x: Lanes) -> Lanes:
     return at.floats(at.bits(x) ^ sign_bit(at))
 
 
+def difference_from_zero(at: Steps, x: Lanes) -> Lanes:
+    """0 - x: -x but for zeros, which give +0."""
+    return 0.0 - x
+
+
 def with_sign(at: Steps, x: Lanes, sign: Lanes) -> Lanes:
     """|x| with the sign of another number."""
     return at.floats((at.bits(x) & (sign_bit(at) - 1)) | (at.bits(sign) & sign_bit(at)))

@@ -9,7 +9,18 @@ import numpy as np
 from llvmlite import ir
 
 from qimport import prim
-from qimport.codegen.function import ELEMENTS, F32, I1, I8, I32, I64, Index, KernelFunction, index
+from qimport.codegen.function import (
+    ELEMENTS,
+    F32,
+    I1,
+    I8,
+    I32,
+    I64,
+    Index,
+    KernelFunction,
+    index,
+    itemsize,
+)
 from qimport.codegen.kernels import access
 from qimport.codegen.kernels.accumulate import Accumulator
 from qimport.codegen.rounding import to_int32
@@ -17,6 +28,7 @@ from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import clamp_signed, constant
 from qimport.errors import CompilerBug
+from qimport.ir.types import INTEGER_RANGE
 from qimport.lower.kernel import Kernel
 
 
@@ -28,13 +40,13 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     fn = access.start(module, name, kernel, target)
     shape, strides = x.type.shape or (1,), access.result_strides(kernel) or (1,)
     source, entries = (access.pointer_to(fn, kernel, layout, value) for value in (x, table))
-    rows = _Rows(fn, op, x.type.dtype, shape[-1], entries)
+    rows = _Rows(fn, op, x.type.dtype, kernel.result.type.dtype, shape[-1], entries)
     sizes, (own, target_rows) = access.collapse(shape[:-1], [access.dense_strides(shape)[:-1], strides[:-1]])
 
     def row(position: list[Index]) -> None:
         rows.emit(
             fn.at(source, access.offset(fn, position, own)),
-            fn.at(fn.result, access.offset(fn, position, target_rows)),
+            fn.element(fn.result, access.offset(fn, position, target_rows), kernel.result.type.dtype),
         )
 
     if x.type.size:
@@ -45,14 +57,17 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
 class _Rows:
     """Writes the code of one row."""
 
-    def __init__(self, fn: KernelFunction, op: prim.Softmax, dtype: str, length: int, table: Any) -> None:
+    def __init__(
+        self, fn: KernelFunction, op: prim.Softmax, dtype: str, target: str, length: int, table: Any
+    ) -> None:
         self.fn = fn
         self.b = fn.b
         self.op = op
         self.dtype = dtype
         self.length = length
         self.table = table
-        self.low = -128 if dtype == "int8" else 0
+        self.target = target
+        self.low, self.high = INTEGER_RANGE[target]
         self.element = I32 if op.kind == "fixed" else F32
 
     def emit(self, source: Any, result: Any) -> None:
@@ -66,13 +81,14 @@ class _Rows:
         finish = self._fixed(entry) if self.op.kind == "fixed" else self._float(entry)
 
         def put(k: Index) -> None:
-            code = clamp_signed(self.fn, finish(entry(k)), self.low, self.low + 255)
-            self.fn.store(self.b.trunc(code, I8), self.fn.at(result, k))
+            code = clamp_signed(self.fn, finish(entry(k)), self.low, self.high)
+            narrow = self.b.trunc(code, ELEMENTS[self.target])
+            self.fn.store(narrow, self.fn.element(result, k, self.target))
 
         self.fn.loop(0, self.length, 1, put)
 
     def _maximum(self, source: Any) -> Any:
-        accumulator = Accumulator(self.fn, "max", self.dtype)
+        accumulator = Accumulator(self.fn, "max", self.dtype, self.dtype)
 
         def step(k: Index, total: Any) -> list[Any]:
             return [accumulator.step(total, self.fn.load(self.fn.at(source, k), ELEMENTS[self.dtype]))]
@@ -94,7 +110,7 @@ class _Rows:
             scaled = self.b.fmul(e, inverse)
             if self.low:
                 rounded = to_int32(self.fn, scaled, "away", saturate=False)
-                return self.b.add(rounded, constant(I32, self.low))
+                return self.b.add(rounded, constant(I32, self.op.zero_point))
             return self.b.fptosi(self.b.fadd(scaled, constant(F32, 0.5)), I32)
 
         return finish
@@ -113,7 +129,7 @@ class _Rows:
         headroom = b.zext(headroom, I64)
         shifted = b.trunc(b.shl(b.zext(total, I64), headroom), I32)  # headroom may be all 32 bits
         inverse = self._one_over_one_plus_x(b.sub(shifted, constant(I32, -(2**31))))
-        shift = b.sub(index(12 + 31 - 8), headroom)
+        shift = b.sub(index(12 + 31 - 8 * itemsize(self.target)), headroom)
 
         def finish(e: Any) -> Any:
             scaled = self._divide_by_pot(self._high_mul(inverse, b.sext(e, I64)), shift)
