@@ -56,7 +56,7 @@ def supported_operators() -> str:
         versions = registration.versions
         span = str(versions[0]) if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
         links = ", ".join(f"[`{name}`](#{anchor(name)})" for name in names)
-        rows.append((f"`{builtin}`", span, links))
+        rows.append((f"`{builtin}`", span, links or "no node; it says what a state of the graph holds"))
     parts = [NOTE, OPERATORS_HEAD, table(("operator", "versions", "imports as"), rows)]
     parts += [specification(name, op) for name, op in operations.items()]
     shared = {base.__name__: base for op in operations.values() for base in bases(op)}

@@ -101,6 +101,11 @@ class StateInfo:
     shape: tuple[int, ...]
     offset: int
 
+    @property
+    def end(self) -> int:
+        """Offset behind its last byte."""
+        return self.offset + TensorType(self.dtype, self.shape).nbytes
+
 
 @dataclass(frozen=True, eq=False)
 class Artefact:
@@ -248,6 +253,8 @@ def _check_versions(description: Any, source: str) -> None:
 
 
 def _assemble(description: Mapping[str, Any], members: Mapping[str, bytes]) -> Artefact:
+    states = tuple(map(_state_info, description["states"]))
+    _check_states(states, len(members["state.bin"]), int(description["arena_bytes"]))
     target = description["target"]
     architecture = _ARCHITECTURES[target["architecture"]]
     if description["numerics"] not in NUMERICS:
@@ -262,7 +269,7 @@ def _assemble(description: Mapping[str, Any], members: Mapping[str, bytes]) -> A
             SignatureInfo(item["key"], dict(item["inputs"]), dict(item["outputs"]))
             for item in description["signatures"]
         ),
-        states=tuple(map(_state_info, description["states"])),
+        states=states,
         arena_bytes=int(description["arena_bytes"]),
         plan=members["plan.txt"].decode(),
         rows=tuple(description["rows"]),
@@ -291,6 +298,12 @@ def _state_info(item: Mapping[str, Any]) -> StateInfo:
     if item["dtype"] not in DTYPES:
         raise ValueError(f"unknown element type {item['dtype']!r}")
     return StateInfo(str(item["name"]), item["dtype"], tuple(map(int, item["shape"])), int(item["offset"]))
+
+
+def _check_states(states: Sequence[StateInfo], state_bytes: int, arena_bytes: int) -> None:
+    for state in states:
+        if not 0 <= state.offset <= state.end <= state_bytes <= arena_bytes:
+            raise ValueError(f"state {state.name!r} does not lie in {state_bytes} bytes")
 
 
 def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import threading
 from collections import deque
@@ -268,10 +267,8 @@ class Session:
 
 def _state(arena: Array, info: StateInfo) -> Array:
     """The part of an arena that is a state."""
-    dtype = np.dtype(DTYPES[info.dtype][1])
-    nbytes = math.prod(info.shape) * dtype.itemsize
-    part: Array = arena[info.offset : info.offset + nbytes]
-    return part.view(dtype).reshape(info.shape)
+    part: Array = arena[info.offset : info.end]
+    return part.view(DTYPES[info.dtype][1]).reshape(info.shape)
 
 
 def _bind(infos: Sequence[TensorInfo], arrays: Sequence[Array] | None, side: str) -> tuple[Array, ...]:

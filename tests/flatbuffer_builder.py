@@ -128,6 +128,7 @@ class ModelBuilder:
         self.metadata_entries: list[tuple[str, int]] = []
         self.subgraphs = [_SubGraph("main")]
         self.signature_subgraph: int | None = None
+        self.signatures: list[tuple[str, int]] = []
 
     def tensor(
         self,
@@ -233,6 +234,7 @@ class ModelBuilder:
     ) -> bytes:
         """Return the file; ``signature`` names a signature of the last subgraph, its arguments the tensors.
 
+        ``self.signatures`` may hold further ones: names with the numbers of their subgraphs.
         Without ``inputs`` and ``outputs`` the subgraphs are written as they are.
         With ``outside`` the buffers lie behind the flatbuffer, as in files above 2 GB.
         """
@@ -256,6 +258,10 @@ class ModelBuilder:
         graphs = [_write_subgraph(fb, graph) for graph in self.subgraphs]
         codes = [fb.table("OperatorCode", **code) for code in self.codes]
         metadata = [fb.table("Metadata", name=name, buffer=buffer) for name, buffer in self.metadata_entries]
+        last = len(self.subgraphs) - 1 if self.signature_subgraph is None else self.signature_subgraph
+        named = [(signature, len(self.subgraphs) - 1, last)] if signature else []
+        named += [(key, number, number) for key, number in self.signatures]
+        defined = [self._write_signature(fb, *item) for item in named]
         root = fb.table(
             "Model",
             version=self.version,
@@ -264,13 +270,14 @@ class ModelBuilder:
             description=self._description,
             buffers=fb.offsets(buffers),
             metadata=fb.offsets(metadata) if metadata else None,
-            signature_defs=fb.offsets([self._write_signature(fb, signature)]) if signature else None,
+            signature_defs=fb.offsets(defined) if defined else None,
         )
         fb.builder.Finish(root, file_identifier=b"TFL3")
         return bytes(fb.builder.Output())
 
-    def _write_signature(self, fb: _Writer, key: str) -> int:
-        graph = self.subgraphs[-1]
+    def _write_signature(self, fb: _Writer, key: str, tensors: int, subgraph: int) -> int:
+        """A signature of ``subgraph`` over inputs and outputs of subgraph ``tensors``."""
+        graph = self.subgraphs[tensors]
         maps = [
             fb.offsets([fb.table("TensorMap", name=graph.tensors[i].name, tensor_index=i) for i in indices])
             for indices in (graph.inputs, graph.outputs)
@@ -280,9 +287,7 @@ class ModelBuilder:
             inputs=maps[0],
             outputs=maps[1],
             signature_key=key,
-            subgraph_index=len(self.subgraphs) - 1
-            if self.signature_subgraph is None
-            else self.signature_subgraph,
+            subgraph_index=subgraph,
         )
 
 
