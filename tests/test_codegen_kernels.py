@@ -115,8 +115,8 @@ def test_concat_with_a_constant(mover: str) -> None:
     check(kernel_of(b.nodes, y), [codes(rng, "int8", (3, 5))], mover)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("stride", [None, 31])
+@pytest.mark.parametrize("dtype", [*DTYPES, "int16", "int64"])
+@pytest.mark.parametrize("stride", [None, 35])
 def test_transpose(mover: str, dtype: str, stride: int | None) -> None:
     """Inner dimensions kept, moved, and of size one."""
     rng = np.random.default_rng(6)
@@ -125,6 +125,11 @@ def test_transpose(mover: str, dtype: str, stride: int | None) -> None:
         ((2, 3, 4, 5), (1, 0, 2, 3)),
         ((1, 6, 1), (2, 1, 0)),
         ((3, 7), (1, 0)),
+        ((2, 17, 33), (0, 2, 1)),
+        ((30, 2), (1, 0)),
+        ((3, 2, 29), (0, 2, 1)),
+        ((16, 31), (1, 0)),
+        ((5, 9, 3, 7), (3, 1, 2, 0)),
     ):
         result = TensorType(dtype, tuple(shape[axis] for axis in order))
         kernel = single(prim.Transpose(order), [TensorType(dtype, shape)], result, stride)

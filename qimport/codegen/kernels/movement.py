@@ -12,6 +12,7 @@ from qimport import prim
 from qimport.codegen.function import ELEMENTS, Index, KernelFunction, itemsize
 from qimport.codegen.kernels import access
 from qimport.codegen.kernels.access import Strides
+from qimport.codegen.kernels.transpose import BlockCopy, run_of_source
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
@@ -44,7 +45,15 @@ class Mover:
         self, shape: Sequence[int], start: Index, source: Any, source_start: Index, strides: Strides
     ) -> None:
         """Copy a box to the result from element ``start`` on, from strided elements of ``source``."""
+        if 0 in shape:
+            return
         sizes, (to, own) = access.collapse(shape, [self.strides, strides])
+        axis = run_of_source(to, own)
+        if axis is not None:
+            blocks = BlockCopy(self.fn, self.itemsize, sizes, to, own)
+            target = self.fn.element(self.fn.result, start, self.dtype)
+            blocks.emit(axis, target, self.fn.element(source, source_start, self.dtype))
+            return
         contiguous = to[-1] == own[-1] == 1
 
         def move(position: list[Index]) -> None:
@@ -52,8 +61,7 @@ class Mover:
             origin = self.fn.add(source_start, access.offset(self.fn, position, own[: len(position)]))
             self.run(place, source, origin, sizes[-1] if contiguous else 1)
 
-        if 0 not in shape:
-            access.nest(self.fn, sizes[:-1] if contiguous else sizes, move)
+        access.nest(self.fn, sizes[:-1] if contiguous else sizes, move)
 
     def fill(self, shape: Sequence[int], start: int, value: int | float) -> None:
         """Fill a box of the result from element ``start`` on."""
