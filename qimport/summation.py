@@ -7,7 +7,8 @@ what the loop leaves over is added one product at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -116,3 +117,167 @@ def matrix_product(
             step,
             lambda a, b: np.asarray(a + b, np.float32),
         )
+
+
+def fold_in_order(
+    x: npt.NDArray[Any], axes: tuple[int, ...], start: Any, step: Callable[[Any, Any], Any]
+) -> npt.NDArray[Any]:
+    """step(... step(step(start, x0), x1) ...) over ``axes`` by index; they stay with extent 1.
+
+    ``start`` None means the first element.
+    """
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    count = math.prod(x.shape[axis] for axis in axes)
+    rows = np.moveaxis(
+        x.transpose(*rest, *sorted(axes)).reshape(*(x.shape[axis] for axis in rest), count), -1, 0
+    )
+    total = rows[0] if start is None else np.full(rows.shape[1:], start, x.dtype)
+    for row in rows[1 if start is None else 0 :]:
+        total = step(total, row)
+    return np.asarray(total, x.dtype).reshape(kept)
+
+
+def sum_row(x: npt.NDArray[Any], order: Literal["lanes", "packets"]) -> npt.NDArray[Any]:
+    """float32 sums along the last dimension, which stays with extent 1, in the order of a vector kernel.
+
+    ``lanes`` (XNNPACK's ``f32_rsum`` on AVX-512): two sums of 16 lanes take 16 elements in turn, a last single
+    16 go to the first; first plus second; the rest, zeros behind it, is added; then halves of the lanes onto
+    each other. ``packets`` (Eigen on SSE): see :func:`_sum_packets`.
+    """
+    with np.errstate(all="ignore"):
+        if order == "lanes":
+            return _sum_lanes(x)
+        rows = x.reshape(-1, x.shape[-1])
+        starts = -np.arange(len(rows)) * x.shape[-1] % PACKET
+        result = np.empty(len(rows), np.float32)
+        for start in range(PACKET):
+            if (starts == start).any():
+                result[starts == start] = _sum_packets(rows[starts == start], start)
+        return result.reshape(*x.shape[:-1], 1)
+
+
+SUM_LANES = 16
+PACKET = 4
+
+
+def _sum_lanes(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    count = x.shape[-1]
+    whole = count // SUM_LANES
+    sums = [np.zeros((*x.shape[:-1], SUM_LANES), np.float32) for _ in range(2)]
+    paired = whole - whole % 2
+    for k in range(whole):
+        vector = x[..., k * SUM_LANES : (k + 1) * SUM_LANES]
+        which = k % 2 if k < paired else 0
+        sums[which] = sums[which] + vector
+    total = sums[0] + sums[1]
+    if count % SUM_LANES:
+        rest = np.zeros_like(total)
+        rest[..., : count % SUM_LANES] = x[..., whole * SUM_LANES :]
+        total = total + rest
+    while total.shape[-1] > 1:
+        half = total.shape[-1] // 2
+        total = total[..., :half] + total[..., half:]
+    return total
+
+
+def _sum_packets(x: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:
+    """Rows whose first multiple of 16 bytes is element ``start``: packets of four from there on, in two sums
+    that take them in turn; the lanes as (0 + 2) + (1 + 3); then the elements before and behind, by index.
+    Rows without a whole packet are summed by index.
+    """
+    count = x.shape[1]
+    packets = (count - start) // PACKET
+    if packets <= 0:
+        return fold_in_order(x, (1,), None, np.add)[:, 0]
+    body = x[:, start : start + packets * PACKET].reshape(len(x), packets, PACKET)
+    first = body[:, 0]
+    if packets > 1:
+        second, paired = body[:, 1], packets - packets % 2
+        for k in range(2, paired, 2):
+            first, second = first + body[:, k], second + body[:, k + 1]
+        first = first + second
+        if packets > paired:
+            first = first + body[:, paired]
+    total = (first[:, 0] + first[:, 2]) + (first[:, 1] + first[:, 3])
+    for k in (*range(start), *range(start + packets * PACKET, count)):
+        total = total + x[:, k]
+    return np.asarray(total)
+
+
+def layer_norm_int16(value: IntLike, weights: Int, bias: Int, factor: tuple[int, int], guard: int) -> Int:
+    """TFLite ``PortableApplyLayerNorm`` over the last axis; ``guard`` replaces a variance below 1.
+
+    ``factor`` is the (multiplier, exponent) of the weights' scale.
+    """
+    a = np.asarray(value, np.int64)
+    count = a.shape[-1]
+    mean = _divide(a.sum(-1, keepdims=True) * 1024, count)
+    squares = (a * a).sum(-1, keepdims=True)
+    variance = wrap32(_divide(squares * (2**20 // count) - mean * mean, 2**20))
+    inverse = inverse_sqrt_multiplier(np.where(variance < 1, guard, variance))
+    rescaled = multiply_by_quantized_multiplier(wrap32(1024 * a - mean), *inverse)
+    weighted = wrap32(rescaled * weights + bias)
+    rounded = _divide(weighted + np.where(weighted > 0, 512, -512), 1024)
+    result = multiply_by_quantized_multiplier(rounded, factor[0], factor[1] + 12)
+    return np.clip(result, INT16_MIN, INT16_MAX)
+
+
+def _divide(value: Int, divisor: int) -> Int:
+    """C division: towards zero."""
+    return np.sign(value) * (np.abs(value) // divisor)
+
+
+PASS = 9
+
+
+def sum_in_passes(taps: Sequence[Any], zero: Any, add: Callable[[Any, Any], Any]) -> Any:
+    """The sum of a window as XNNPACK's ``f32_avgpool`` adds it: nine taps at a time, zeros for what is missing.
+
+    A pass is ((2 + 3) + (4 + 5)) + (((0 + 1) + 8) + (6 + 7)); every pass is added to those before it.
+    ``taps`` are anything that ``add`` takes.
+    """
+    total = None
+    for first in range(0, len(taps), PASS):
+        t = [*taps[first : first + PASS], *[zero] * (first + PASS - len(taps))]
+        ends = add(add(add(t[0], t[1]), t[8]), add(t[6], t[7]))
+        part = add(add(add(t[2], t[3]), add(t[4], t[5])), ends)
+        total = part if total is None else add(total, part)
+    return total
+
+
+Blend = Literal["tenth_bits", "eleventh_bits", "steps", "weights", "terms", "quarters"]
+
+INTEGRAL_BLENDS: tuple[Blend, ...] = ("tenth_bits", "eleventh_bits")
+
+
+def blend(kind: Blend, corners: Sequence[npt.NDArray[Any]], fy: Any, fx: Any) -> npt.NDArray[Any]:
+    """The value between four pixels tl, tr, bl, br; ``fx`` and ``fy`` say how far it is from tl.
+
+    The first two in int64, the others in float32, where every step is rounded; g = 1 - f:
+
+        tenth_bits     v = (tl*(2^10-fx) + tr*fx)*(2^10-fy) + (bl*(2^10-fx) + br*fx)*fy;
+                       (v + (v > 0 ? 2^19 : -2^19)) / 2^20 toward zero
+        eleventh_bits  t = tl*2^11 + (tr-tl)*fx, b likewise; (t*2^11 + (b-t)*fy + 2^21) >> 22
+        steps          t = tl + (tr-tl)*fx, b likewise; t + (b-t)*fy
+        weights        (((0 + tl*(gy*gx)) + tr*(gy*fx)) + bl*(fy*gx)) + br*(fy*fx)
+        terms          ((((tl*gy)*gx + (bl*fy)*gx) + (tr*gy)*fx) + (br*fy)*fx) + 0
+        quarters       ((tl + bl) + (tr + br)) * 0.25
+    """
+    tl, tr, bl, br = corners
+    if kind == "tenth_bits":
+        v = (tl * (1024 - fx) + tr * fx) * (1024 - fy) + (bl * (1024 - fx) + br * fx) * fy
+        v = v + np.where(v > 0, 1 << 19, -(1 << 19))
+        return np.sign(v) * (np.abs(v) >> 20)
+    if kind == "eleventh_bits":
+        t, b = (tl << 11) + (tr - tl) * fx, (bl << 11) + (br - bl) * fx
+        return ((t << 11) + (b - t) * fy + (1 << 21)) >> 22
+    if kind == "steps":
+        t, b = tl + (tr - tl) * fx, bl + (br - bl) * fx
+        return t + (b - t) * fy
+    if kind == "quarters":
+        return ((tl + bl) + (tr + br)) * np.float32(0.25)
+    gy, gx = np.float32(1) - fy, np.float32(1) - fx
+    if kind == "weights":
+        return (((np.float32(0) + tl * (gy * gx)) + tr * (gy * fx)) + bl * (fy * gx)) + br * (fy * fx)
+    return (((tl * gy) * gx + (bl * fy) * gx) + (tr * gy) * fx) + (br * fy) * fx + np.float32(0)

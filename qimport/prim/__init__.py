@@ -28,6 +28,7 @@ from qimport.prim.reduce import (
     WindowKind,
 )
 from qimport.prim.rescale import Rescale
+from qimport.prim.resize import Interpolate, Sample
 from qimport.prim.softmax import Softmax
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "LayerNorm16",
     "If",
     "LeadingZeros",
+    "Interpolate",
     "Lut",
     "Lut16",
     "Mac",
@@ -61,6 +63,7 @@ __all__ = [
     "RowOrder",
     "RowSum",
     "ScatterNd",
+    "Sample",
     "Select",
     "Slice",
     "Softmax",

@@ -44,6 +44,7 @@ from qimport.qnn.resize import ResizeBilinear, ResizeNearestNeighbor
 from qimport.qnn.reverse import Reverse, ReverseSequence
 from qimport.qnn.root import Rsqrt, Sqrt
 from qimport.qnn.scatter import ScatterNd, SparseToDense
+from qimport.qnn.rnn import Rnn
 from qimport.qnn.select import Select
 from qimport.qnn.shape import BroadcastArgs, Rank, Shape
 from qimport.qnn.sign import Abs, Neg, Sign
@@ -139,6 +140,7 @@ __all__ = [
     "Rsqrt",
     "ScatterNd",
     "Select",
+    "Rnn",
     "Shape",
     "Sign",
     "Sin",

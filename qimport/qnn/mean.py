@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +10,24 @@ from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import require_eight_bit
-from qimport.qnn.requantization import Requantization, fixed_point_factors, is_plain_8bit
+from qimport.qnn.checks import require_per_tensor
+from qimport.qnn.reduction import (
+    DelegateSum,
+    Reduction,
+    SumOrder,
+    delegate_real_sum,
+    delegate_sum,
+    merge,
+    sum_in_order,
+)
+from qimport.qnn.requantization import Requantization, fixed_point_factors
+
+QUANTIZED = ("int8", "uint8", "int16")
+PLAIN = ("int32", "int64", "float32")
+"""Element types by their arithmetic: codes with a scale, or numbers."""
 
 BLOCK = 16
 """Channels the optimized kernel for images rounds at a time."""
-
-MAX_DELEGATED_RANK = 6
 
 
 @dataclass(frozen=True)
@@ -29,17 +38,9 @@ class ClassicMean:
     requantization: Requantization
 
 
-@dataclass(frozen=True)
-class DelegateMean:
-    """code = clamp(round_even(float32(float32(sum) * factor) + offset), low, high), each step in float32."""
-
-    factor: float
-    offset: float
-
-
 @operation
 @dataclass(frozen=True)
-class Mean(QnnOperation):
+class Mean(Reduction):
     """Mean over ``axes``; ``keep_dims`` says whether they stay with extent 1. n elements are reduced to one.
 
     reference, and builtin in general (``reference_ops::QuantizedMeanOrSum``):
@@ -60,8 +61,13 @@ class Mean(QnnOperation):
         c    = (s_x / s_out) * (1 / n)
         code = clamp(round_even(sum * c + (z_out - (n * z_x) * c)))
 
-    C1 x and the result are int8 or both uint8 with one scale each. C2 ``axes`` are sorted, distinct, in
-    range, at least one. C3 the result shape follows; nothing is empty.
+    int16 always as in reference. int32, int64: the sum in 64 bits (wrapping), divided by n toward zero.
+    float32: :func:`qimport.qnn.reduction.delegate_real_sum` with 1 / n in xnnpack, otherwise
+    :func:`qimport.qnn.reduction.sum_in_order` divided by n: ``packets`` in builtin where what is reduced are the
+    last dimensions and something is kept (``optimized_ops::MeanGeneral``).
+
+    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2 ``axes`` are
+    sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has zero points 0.
     """
 
     NAME = "qnn.mean"
@@ -71,40 +77,20 @@ class Mean(QnnOperation):
     keep_dims: bool = False
 
     def verify(self, call: Call) -> None:
-        """Check C1-C3."""
+        """Check C1-C4."""
         x, out = call.input(0), call.output
-        require_eight_bit("C1", x, out)
         require(x.dtype == out.dtype, "C1", "operand and result must be of one type")
-        rank = len(x.shape)
-        ascending = self.axes == tuple(sorted(set(self.axes))) and len(self.axes) > 0
-        valid = ascending and all(0 <= axis < rank for axis in self.axes)
-        require(valid, "C2", f"axes {self.axes} are not distinct, ascending dimensions of {x}")
-        kept = self.kept_shape(call)
-        wanted = kept if self.keep_dims else tuple(kept[i] for i in range(rank) if i not in self.axes)
-        require(out.shape == wanted and x.size > 0, "C3", f"the result must have shape {wanted}")
-
-    def kept_shape(self, call: Call) -> tuple[int, ...]:
-        """The result's shape with reduced dimensions of extent 1."""
-        return tuple(1 if i in self.axes else size for i, size in enumerate(call.input(0).shape))
-
-    def count(self, call: Call) -> int:
-        """n of the docstring."""
-        return math.prod(call.input(0).shape[axis] for axis in self.axes)
-
-    def xnnpack_takes(self, call: Call) -> bool:
-        """One scale each without quantized dimension."""
-        return is_plain_8bit(call.input(0)) and is_plain_8bit(call.output)
-
-    def unsupported(self, call: Call) -> str | None:
-        """Why there are no bytes to equal: the delegate takes the use, then fails to load the file."""
-        rank = len(call.input(0).shape)
-        if self.kernel_family(call) != "xnnpack" or rank <= MAX_DELEGATED_RANK:
-            return None
-        return f"the operand has rank {rank}; the XNNPACK delegate loads ranks up to {MAX_DELEGATED_RANK}"
+        require(x.dtype in (*QUANTIZED, *PLAIN), "C1", f"no mean of {x.dtype}")
+        if x.dtype in QUANTIZED:
+            require_per_tensor("C1", x, out)
+            zeros = (x.quant.zero_point, out.quant.zero_point)
+            require(x.dtype != "int16" or zeros == (0, 0), "C4", "int16 has zero points 0")
+        self.verify_shape("C2", "C3", call)
 
     def classic(self, call: Call) -> ClassicMean:
         """Parameters of the kernels without delegate."""
-        image = len(call.input(0).shape) == 4 and self.axes == (1, 2) and self.keep_dims
+        x = call.input(0)
+        image = len(x.shape) == 4 and self.axes == (1, 2) and self.keep_dims and x.dtype != "int16"
         return (
             self._over_image(call) if image and self.kernel_family(call) == "builtin" else self._general(call)
         )
@@ -136,28 +122,37 @@ class Mean(QnnOperation):
         form = Requantization("double_up", factors, zero_point, low, high, "double_away", whole)
         return ClassicMean(0, form)
 
-    def delegate(self, call: Call) -> DelegateMean:
+    def delegate(self, call: Call) -> DelegateSum:
         """Parameters of XNNPACK's kernel."""
-        x, out, n = call.input(0).quant, call.output.quant, self.count(call)
-        factor = f32(f32(x.scale / out.scale) * f32(1 / n))
-        return DelegateMean(factor, f32(out.zero_point - f32(f32(n * x.zero_point) * factor)))
+        return delegate_sum(call, self.count(call), self.count(call))
+
+    def order(self, call: Call) -> SumOrder:
+        """In which order float32 is summed without delegate."""
+        if self.kernel_family(call) == "reference":
+            return "reference"
+        merged = merge(call.input(0).shape, self.axes, drop_ones=True)
+        return "packets" if len(merged.shape) == 2 and merged.axes == (1,) else "builtin"
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
-        total = wrap32(call.array(0).astype(np.int64).sum(self.axes, keepdims=True))
-        codes = (
-            self._delegated(total, call)
-            if self.kernel_family(call) == "xnnpack"
-            else self._classic(total, call)
-        )
-        return (codes.reshape(call.output.shape),)
+        x = call.array(0)
+        if x.dtype == np.float32:
+            return (self._real(x, call).reshape(call.output.shape),)
+        total = x.astype(np.int64).sum(self.axes, keepdims=True)
+        return (self._codes(np.asarray(total), call).reshape(call.output.shape),)
 
-    def _classic(self, total: Int, call: Call) -> Array:
+    def _real(self, x: Array, call: Call) -> Array:
+        n = np.float32(self.count(call))
+        if self.kernel_family(call) == "xnnpack":
+            return delegate_real_sum(x, self.axes, float(np.float32(1) / n))
+        with np.errstate(all="ignore"):
+            return np.asarray(sum_in_order(x, self.axes, self.order(call)) / n)
+
+    def _codes(self, total: Int, call: Call) -> Array:
+        if call.output.dtype in PLAIN:
+            n = self.count(call)
+            return np.asarray(np.sign(total) * (np.abs(total) // n), call.output.numpy)
+        if self.kernel_family(call) == "xnnpack":
+            return self.delegate(call).codes(wrap32(total), call.output)
         form = self.classic(call)
-        return form.requantization.codes(wrap32(total - form.offset), call.output)
-
-    def _delegated(self, total: Int, call: Call) -> Array:
-        form = self.delegate(call)
-        scaled = total.astype(np.float32) * np.float32(form.factor) + np.float32(form.offset)
-        low, high = INTEGER_RANGE[call.output.dtype]
-        return np.asarray(np.clip(np.rint(scaled), low, high), call.output.numpy)
+        return form.requantization.codes(wrap32(wrap32(total) - form.offset), call.output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from qimport.ir.graph import Array
+from qimport.ir.graph import NUMERICS, Array, Numerics
 from tests.cases import Draw, OperatorCase
 
 
@@ -14,12 +14,14 @@ class OneOperator:
     """A file with one operator, and the inputs of successive invocations; state carries over between them.
 
     ``bound`` is the largest distance from the interpreter's floats in units of the last place, 0 = bytes.
+    ``modes`` are those in which the interpreter's results mean anything.
     """
 
     file: bytes
     invocations: tuple[list[Array], ...]
     text: str
     bound: int = 0
+    modes: tuple[Numerics, ...] = NUMERICS
 
     @classmethod
     def of(cls, case: OperatorCase) -> OneOperator:

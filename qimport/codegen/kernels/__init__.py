@@ -14,13 +14,11 @@ from qimport.codegen.kernels import (
     layer_norm16,
     movement,
     reduce,
+    rescaled_product,
+    resize,
+    row_sum,
     softmax,
     window,
-)
-from qimport.codegen.kernels import (
-    gather,
-    rescaled_product,
-    row_sum,
 )
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -35,6 +33,8 @@ SKELETONS: dict[type[Operation], Skeleton] = {
     **dict.fromkeys(movement.MOVES, movement.emit),
     prim.FloatMac: float_mac.emit,
     prim.Reduce: reduce.emit,
+    prim.Interpolate: resize.emit_interpolate,
+    prim.Sample: resize.emit_sample,
     prim.RescaledProduct: rescaled_product.emit,
     prim.RowSum: row_sum.emit,
     prim.LayerNorm16: layer_norm16.emit,

@@ -8,11 +8,12 @@ from typing import Any
 from qimport import prim
 from qimport.codegen.elementwise import emit_nodes, preferred_lanes
 from qimport.codegen.function import ELEMENTS, Index, KernelFunction
+from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.kernels import access
 from qimport.codegen.kernels.accumulate import Accumulator
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import vector_type
+from qimport.codegen.vector import constant, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Value
 from qimport.lower.kernel import Kernel
@@ -50,7 +51,10 @@ class _Reduction:
         self.lanes = lanes
         self.dtype = x.type.dtype
         self.pointer = access.pointer_to(fn, kernel, layout, x)
-        self.accumulator = Accumulator(fn, op.kind, self.dtype)
+        self.factor = op.factor
+        self.from_first = op.start == "first"
+        start = op.first_value() if self.dtype == "float32" else None
+        self.accumulator = Accumulator(fn, op.kind, self.dtype, kernel.root.outputs[0].type.dtype, start)
         self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
         self.strides = access.result_strides(kernel)
         self.operand_strides = access.dense_strides(x.type.shape)
@@ -73,9 +77,19 @@ class _Reduction:
         place = access.offset(self.fn, position, self.strides)
         access.store(self.fn, self.kernel, values[self.kernel.result], place)
 
+    def _start(self, first: Index, lanes: int) -> Any:
+        """What the results at operand elements ``first`` on begin with; extrema may meet it again."""
+        if not self.from_first:
+            return self.accumulator.start(lanes)
+        source = self.fn.element(self.pointer, first, self.dtype)
+        return self.fn.load(source, vector_type(ELEMENTS[self.dtype], lanes))
+
     def _step(self, total: Any, place: Index, lanes: int) -> Any:
         source = self.fn.element(self.pointer, place, self.dtype)
-        return self.accumulator.step(total, self.fn.load(source, vector_type(ELEMENTS[self.dtype], lanes)))
+        x = self.fn.load(source, vector_type(ELEMENTS[self.dtype], lanes))
+        if self.factor is not None:
+            return fused_multiply_add(self.fn, x, constant(x.type, self.factor), total)
+        return self.accumulator.step(total, x)
 
     def _over(self, sizes: Sequence[int], first: Index, totals: list[Any], body: Any) -> list[Any]:
         """Loops over the outer ``sizes`` reduced dimensions around ``body(place, totals) -> totals``."""
@@ -94,14 +108,17 @@ class _Reduction:
 
     def _columns(self, first: Index, lanes: int) -> Any:
         """Reduced dimensions are walked with one vector of neighbouring columns."""
-        start = [self.accumulator.start(lanes)]
+        start = [self._start(first, lanes)]
         return self._over(self.sizes, first, start, lambda p, t: [self._step(t[0], p, lanes)])[0]
 
     def _row_sum(self, first: Index) -> Any:
-        """Vectors along the last dimension, what is left of each row one by one, then across the lanes."""
+        """Vectors along the last dimension, what is left of each row one by one, then across the lanes.
+
+        Floats go one by one: their order is part of the result.
+        """
         length, lanes = self.sizes[-1], self.lanes
-        whole = length - length % lanes
-        start = [self.accumulator.start(lanes), self.accumulator.start(1)]
+        whole = 0 if self.accumulator.floating else length - length % lanes
+        start = [self.accumulator.start(lanes), self._start(first, 1)]
 
         def row(place: Index, totals: Sequence[Any]) -> list[Any]:
             def wide(k: Index, total: Any) -> list[Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from qimport import prim
 from qimport.codegen.elementwise import emit_nodes, preferred_lanes
@@ -12,10 +15,13 @@ from qimport.codegen.kernels import access
 from qimport.codegen.kernels.accumulate import Accumulator
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import vector_type
+from qimport.codegen.vector import constant, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Value
 from qimport.lower.kernel import Kernel
+from qimport.summation import PASS, sum_in_passes
+
+_FLOAT_START = {"sum": 0.0, "max": float(-np.finfo(np.float32).max)}
 
 UNROLLED_TAPS = 16
 """Windows up to this size that never leave the image become straight code."""
@@ -62,7 +68,8 @@ class _Pooling:
         self.op = op
         self.x = x.type
         self.pointer = access.pointer_to(fn, kernel, layout, x)
-        self.accumulator = Accumulator(fn, op.kind, x.type.dtype)
+        start = _FLOAT_START[op.kind] if x.type.dtype == "float32" else None
+        self.accumulator = Accumulator(fn, op.kind, x.type.dtype, kernel.root.outputs[0].type.dtype, start)
         self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
         self.strides = access.result_strides(kernel)
 
@@ -103,11 +110,16 @@ class _Pooling:
         first = self.fn.add(taps.first, channel)
         type_ = vector_type(ELEMENTS[self.x.dtype], lanes)
 
-        def tap(row: Index, column: Index, total: Any) -> Any:
+        def element(row: Index, column: Index) -> Any:
             place = access.offset(self.fn, (row, column), (row_stride, column_stride))
             place = self.fn.element(self.pointer, self.fn.add(first, place), self.x.dtype)
-            return self.accumulator.step(total, self.fn.load(place, type_))
+            return self.fn.load(place, type_)
 
+        def tap(row: Index, column: Index, total: Any) -> Any:
+            return self.accumulator.step(total, element(row, column))
+
+        if self.op.order == "passes":
+            return self._in_passes(element, lanes)
         total = self.accumulator.start(lanes)
         rows, columns = taps.rows, taps.columns
         if isinstance(rows, int) and isinstance(columns, int) and rows * columns <= UNROLLED_TAPS:
@@ -119,3 +131,29 @@ class _Pooling:
             return self.fn.loop(0, columns, 1, lambda column, t: [tap(row, column, t)], [total])
 
         return self.fn.loop(0, rows, 1, along, [total])[0]
+
+    def _in_passes(self, element: Callable[[Index, Index], Any], lanes: int) -> Any:
+        """Straight code for one pass of taps after the other, in a loop where there are many."""
+        zero = constant(vector_type(ELEMENTS[self.x.dtype], lanes), 0.0)
+        height, count = self.op.size[0], self.op.size[0] * self.op.size[1]
+
+        def passes(first: Index, taps: int) -> Any:
+            numbers = [self.fn.add(first, k) for k in range(taps)]
+            places = [_divided(self.fn, number, height) for number in numbers]
+            return sum_in_passes([element(row, column) for column, row in places], zero, self.fn.b.fadd)
+
+        def following(k: Index, total: Any) -> list[Any]:
+            return [self.fn.b.fadd(total, passes(self.fn.mul(k, PASS), PASS))]
+
+        if count <= 4 * PASS:
+            return passes(0, count)
+        total = self.fn.loop(1, count // PASS, 1, following, [passes(0, PASS)])[0]
+        rest = count % PASS
+        return self.fn.b.fadd(total, passes(count - rest, rest)) if rest else total
+
+
+def _divided(fn: KernelFunction, number: Index, divisor: int) -> tuple[Index, Index]:
+    """Quotient and remainder."""
+    if isinstance(number, int):
+        return divmod(number, divisor)
+    return fn.b.udiv(number, index(divisor)), fn.b.urem(number, index(divisor))
