@@ -1,4 +1,4 @@
-"""Weighted operators on integers: specification, lowering, interpreter, delegation; constraints and refusals."""
+"""Weighted operators on integers: specification, lowering, interpreter, delegation, refusals."""
 
 from __future__ import annotations
 

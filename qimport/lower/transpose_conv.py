@@ -1,8 +1,8 @@
 """TRANSPOSE_CONV: one convolution that computes every phase of the stride as output channels of its own.
 
-A result pixel at row i * stride + phase only sees window rows phase, phase + stride, ...: for each phase this is
-an ordinary convolution with a window of ceil(window / stride) rows. All phases are computed together; their
-results are then interleaved, and the border is cut off.
+A result pixel at row i * stride + phase only sees window rows phase, phase + stride, ...: for each phase this
+is an ordinary convolution with a window of ceil(window / stride) rows. All phases are computed together;
+their results are then interleaved, and the border is cut off.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _cut(emit: Emitter, x: Value, axes: tuple[Axis, Axis]) -> Value:
 def _phase_weights(
     emit: Emitter, w: Value, stride: tuple[int, int], taps: tuple[int, int], zero: int
 ) -> Value:
-    """[phase row, phase column, O] x taps x I, the last tap first; the zero point where the window has ended."""
+    """[phase row, phase column, O] x taps x I, the last tap first; the zero point behind the window."""
     outputs, kh, kw, depth = w.type.shape
     after = tuple(count * step - size for count, step, size in zip(taps, stride, (kh, kw), strict=True))
     padded_shape = (outputs, kh + after[0], kw + after[1], depth)

@@ -23,8 +23,8 @@ RIGHT_TYPES = {"int8": ("int8",), "int16": ("int16", "int8")}
 class BatchMatmul(QnnOperation):
     """Products of matrices in the last two dimensions; the leading ones broadcast.
 
-    Operands: a [..., M, K] ([..., K, M] with ``adj_x``), b [..., K, N] ([..., N, K] with ``adj_y``). The result
-    is [..., M, N].
+    Operands: a [..., M, K] ([..., K, M] with ``adj_x``), b [..., K, N] ([..., N, K] with ``adj_y``). The
+    result is [..., M, N].
 
         acc  = sum (a - z_a) * (b - z_b), modulo 2^32 (int16: 2^64)
         code = clamp(rescale(acc, s_a * s_b / s_out) + z_out)
@@ -33,12 +33,12 @@ class BatchMatmul(QnnOperation):
                 (``reference_ops::BatchMatMul``, and ``optimized_ops::BatchMatMul``, which equals it)
     xnnpack     every step of the scale in float32, ``float32_even``; takes int8 where b has zero point 0
 
-    Kernels without delegate know one scale per tensor: several scales of b count as 0, so that every result is
-    z_out. That is no use, but what the interpreter computes.
+    Kernels without delegate know one scale per tensor: several scales of b count as 0, so that every result
+    is z_out. That is no use, but what the interpreter computes.
 
-    C1 a and the result are int8 or int16; b is int8, or int16 beside int16. C2 the matrices fit and the leading
-    dimensions broadcast to the result's. C3 a and the result have one scale, as b has unless it is int8; int16
-    and what is beside it has no zero point, nor has a b of several scales.
+    C1 a and the result are int8 or int16; b is int8, or int16 beside int16. C2 the matrices fit and the
+    leading dimensions broadcast to the result's. C3 a and the result have one scale, as b has unless it is
+    int8; int16 and what is beside it has no zero point, nor has a b of several scales.
     """
 
     NAME = "qnn.batch_matmul"
@@ -115,8 +115,9 @@ class BatchMatmul(QnnOperation):
     def unsupported(self, call: Call) -> str | None:
         """Where the int16 kernels shift by negative counts, or the delegate fails to load the file."""
         scale = self.scale(call)
+        product = f"the product of the input scales over the output scale is {scale:g}"
         if call.input(0).dtype == "int16" and quantize_multiplier(scale)[1] >= 15:
-            return f"the product of the input scales over the output scale is {scale:g}; 16-bit kernels need < 2^14"
+            return f"{product}; the interpreter's 16-bit kernels require less than 2^14"
         if self.kernel_family(call) == "xnnpack" and f32(scale) >= 256:
-            return f"the product of the input scales over the output scale is {scale:g}; the delegate needs < 256"
+            return f"{product}; the XNNPACK delegate requires less than 256, or the file does not load"
         return None

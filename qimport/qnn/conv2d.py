@@ -32,10 +32,11 @@ class Conv2d(WeightedOperation):
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256, and several bias scales exactly with several weight scales
 
-    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8 or int4; ranks are 4. C2 the result shape follows from window,
-    stride, dilation, padding and O; I * groups = C and groups divides O. C3 x and the result have one scale;
-    w has one, or, unless it is uint8, one per output channel; only uint8 weights have zero points, and no
-    int16 tensor. C4 bias is int32[O], or int64[O] beside int16, with zero point 0. C5 the activation is one of the schema's.
+    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8 or int4; ranks are
+    4. C2 the result shape follows from window, stride, dilation, padding and O; I * groups = C and groups
+    divides O. C3 x and the result have one scale; w has one, or, unless it is uint8, one per output channel;
+    only uint8 weights have zero points, and no int16 tensor. C4 bias is int32[O], or int64[O] beside int16,
+    with zero point 0. C5 the activation is one of the schema's.
 
     ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
     """

@@ -130,7 +130,7 @@ class WeightedOperation(QnnOperation):
         x, w, out = call.input(0), call.input(1), call.output
         if not (self.constant_weights and is_plain_8bit(x) and is_plain_8bit(out)):
             return False
-        if not x.dtype == out.dtype or w.dtype not in self.DELEGATED_WEIGHTS[x.dtype]:
+        if x.dtype != out.dtype or w.dtype not in self.DELEGATED_WEIGHTS[x.dtype]:
             return False
         if has_bias(call):
             if call.input(2).quantization is None:

@@ -13,7 +13,6 @@ from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
 from qimport.qnn.convolution import WeightedOperation, effective_scales, has_bias
 
-
 _PER_BYTE = {"int4": 2, "int2": 4}
 
 

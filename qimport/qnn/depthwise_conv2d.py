@@ -33,7 +33,8 @@ class DepthwiseConv2d(WeightedOperation):
     c * m + j reads input channel c. ``padding`` is ((top, bottom), (left, right)); taps outside the image
     contribute zero.
 
-        acc[n,y,x,c*m+j] = bias[c*m+j] + sum (x[..., c] - z_x) * (w[..., c*m+j] - z_w), modulo 2^32 (int16: 2^64)
+        acc[n,y,x,c*m+j] = bias[c*m+j] + sum (x[..., c] - z_x) * (w[..., c*m+j] - z_w)
+        acc              = acc modulo 2^32 (int16: 2^64)
         code             = clamp(rescale(acc, s_x * s_w[c*m+j] / s_out) + z_out, low, high)
 
     reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
@@ -50,7 +51,8 @@ class DepthwiseConv2d(WeightedOperation):
     beside int8, int8 beside int16; ranks are 4; w has extent 1 in front. C2 the result shape
     follows from window, stride, dilation, padding and C * m. C3 x and the result have one scale; w has one,
     or, unless it is uint8, one per output channel; only uint8 weights have zero points, and no int16 tensor.
-    C4 bias is int32[C * m], int64[C * m] beside int16, with zero point 0. C5 the activation is one of the schema's.
+    C4 bias is int32[C * m], int64[C * m] beside int16, with zero point 0. C5 the activation is one of the
+    schema's.
 
     ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
     """

@@ -34,16 +34,16 @@ class TransposeConv(WeightedOperation):
 
     reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
                 (``reference_integer_ops::TransposeConv``, ``reference_ops::TransposeConv``)
-    builtin     the same scales; int8 ``double_up`` in whole blocks of 8 output channels, uint8 in whole blocks
-                of 16 elements of the flat result; ``double_away`` in what is left over
+    builtin     the same scales; int8 ``double_up`` in whole blocks of 8 output channels, uint8 in whole
+                blocks of 16 elements of the flat result; ``double_away`` in what is left over
     int16       ``single_up`` in both
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256; takes no window smaller than its stride with padding SAME
 
-    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8; ranks are 4. C2 I = C,
-    the result has O channels and x's batch; strides are positive, offsets not negative. C3 x and the result
-    have one scale; w has one, or, unless it is uint8, one per output channel; only uint8 weights have zero
-    points, and no int16 tensor. C4 bias is int32[O], int64[O] beside int16, with zero point 0. C5 the
+    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8; ranks are 4. C2 I =
+    C, the result has O channels and x's batch; strides are positive, offsets not negative. C3 x and the
+    result have one scale; w has one, or, unless it is uint8, one per output channel; only uint8 weights have
+    zero points, and no int16 tensor. C4 bias is int32[O], int64[O] beside int16, with zero point 0. C5 the
     activation is one of the schema's.
 
     ``constant_weights`` says that weights and bias are stored in the file and the window suits the delegate.
@@ -89,7 +89,7 @@ class TransposeConv(WeightedOperation):
         return ("double_up", None, 0) if whole == channels else ("double_up", "double_away", whole)
 
     def flat_leftover(self, call: Call) -> int:
-        """How many elements at the end of the flat result round ``double_away`` although the others do not."""
+        """How many elements at the end of the flat result round ``double_away``, unlike the others."""
         mixed = self.kernel_family(call) == "builtin" and call.input(0).dtype == "uint8"
         return call.output.size % FLAT_BLOCK if mixed and call.output.size >= FLAT_BLOCK else 0
 

@@ -302,13 +302,17 @@ def _register() -> None:
         generator(f"CONV_2D {name}")(lambda draw, t=types: conv2d(draw, t, 1))
         generator(f"CONV_2D groups {name}")(lambda draw, t=types: conv2d(draw, t, int(draw.pick(2, 3, 4))))
     for name in DEPTHWISE:
-        generator(f"DEPTHWISE_CONV_2D {name}")(lambda draw, t=combination(name): depthwise_conv2d(draw, t))
+        types = combination(name)
+        generator(f"DEPTHWISE_CONV_2D {name}")(lambda draw, t=types: depthwise_conv2d(draw, t))
     for name in DENSE:
-        generator(f"FULLY_CONNECTED {name}")(lambda draw, t=combination(name): fully_connected(draw, t))
+        types = combination(name)
+        generator(f"FULLY_CONNECTED {name}")(lambda draw, t=types: fully_connected(draw, t))
     for name in TRANSPOSED:
-        generator(f"TRANSPOSE_CONV {name}")(lambda draw, t=combination(name): transpose_conv(draw, t))
+        types = combination(name)
+        generator(f"TRANSPOSE_CONV {name}")(lambda draw, t=types: transpose_conv(draw, t))
     for name in PRODUCTS:
-        generator(f"BATCH_MATMUL {name}")(lambda draw, t=combination(name): batch_matmul(draw, t))
+        types = combination(name)
+        generator(f"BATCH_MATMUL {name}")(lambda draw, t=types: batch_matmul(draw, t))
 
 
 _register()

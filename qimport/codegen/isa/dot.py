@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from qimport.codegen.function import I8, I16, KernelFunction
+from qimport.codegen.function import I8, I16, I32, KernelFunction
 from qimport.codegen.target import Target
-from qimport.codegen.vector import shuffle, splat, vector_type
+from qimport.codegen.vector import lanes_of, retyped, shuffle, splat, vector_type
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array
 
@@ -129,6 +129,24 @@ def _widening_multiply_words(lanes: int) -> Product:
     return product
 
 
+_PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}
+"""The multiply-and-add of words for this many lanes of sums."""
+
+
+def multiply_add_pairs(fn: KernelFunction, acc: Any, a: Any, b: Any) -> Any:
+    """acc plus the products of words ``a`` and ``b``, two neighbours into each lane, modulo 2^32."""
+    lanes = lanes_of(a) // 2
+    if fn.target.architecture.name == "x86-64" and lanes in _PAIRS and lanes * 4 <= fn.target.vector_bytes:
+        return fn.b.add(acc, fn.intrinsic(_PAIRS[lanes], acc.type, [a, b]))
+    wide = retyped(a, I32)
+    products = fn.b.mul(fn.b.sext(a, wide), fn.b.sext(b, wide))
+    if lanes == 1:
+        first, second = (fn.b.extract_element(products, I32(lane)) for lane in (0, 1))
+        return fn.b.add(acc, fn.b.add(first, second))
+    halves = (shuffle(fn, products, products, range(half, 2 * lanes, 2)) for half in (0, 1))
+    return fn.b.add(acc, fn.b.add(*halves))
+
+
 DOT_PRODUCTS: tuple[DotProduct, ...] = (
     DotProduct("avx512vnni", "x86-64", ("avx512vnni",), 16, 30, "int8", 4, True,
                _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16, True)),
@@ -159,4 +177,4 @@ WORD_PRODUCTS: tuple[DotProduct, ...] = (
                _pairs_of_words("llvm.x86.sse2.pmadd.wd", 4), 2),
     DotProduct("neon_words", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply_words(4), 2),
 )  # fmt: skip
-"""The same for activations of 16 bits. A product with a weight of 9 bits takes 24, so pairs cannot saturate."""
+"""The same for activations of 16 bits. Products with weights of 9 bits take 24, so pairs cannot saturate."""

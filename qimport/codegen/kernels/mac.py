@@ -113,7 +113,7 @@ def is_depthwise(kernel: Kernel) -> bool:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Weights as a matrix int64[outputs, runs, run_length] in the domain of an instruction, and what they owe.
+    """Weights int64[outputs, runs, run_length] in the domain of an instruction, and what they owe.
 
     ``bias`` [outputs] includes every correction but ``- zero * sum of activations``.
     ``flip`` is the byte that turns stored activations into the instruction's domain by exclusive or.

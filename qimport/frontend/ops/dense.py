@@ -5,7 +5,7 @@ from __future__ import annotations
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.frontend.ops.float_weighted import float_fully_connected, is_float
-from qimport.frontend.ops.weighted import check_weighted, is_constant, read_weighted, stated_bias
+from qimport.frontend.ops.weighted import check_weighted, is_constant, read_weighted
 from qimport.ir.graph import Value
 from qimport.qnn.dense import Dense
 

@@ -26,8 +26,8 @@ def read_weighted(
     """Return activations, weights and bias with element types and quantization checked.
 
     ``axis`` is the dimension of the weights that counts output channels. ``int8_zero_point``: the kernels
-    subtract the zero point of int8 weights with a single scale; others take it to be 0. ``positions`` are those
-    of the three among the operands.
+    subtract the zero point of int8 weights with a single scale; others take it to be 0. ``positions`` are
+    those of the three among the operands.
     """
     x, weights = (context.input(position) for position in positions[:2])
     bias, out = context.optional(positions[2]), context.out
