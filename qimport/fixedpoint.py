@@ -9,7 +9,6 @@ every intermediate is rounded to float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -318,90 +317,6 @@ def _half_over_one_plus16(a: Int) -> Int:
         error = wrap16((1 << 13) - _high_mul16(half_denominator, x))
         x = wrap16(x + _saturating_shift16(_high_mul16(x, error), 2))
     return x
-
-
-def fold_in_order(
-    x: npt.NDArray[Any], axes: tuple[int, ...], start: Any, step: Callable[[Any, Any], Any]
-) -> npt.NDArray[Any]:
-    """step(... step(step(start, x0), x1) ...) over ``axes`` by index; they stay with extent 1.
-
-    ``start`` None means the first element.
-    """
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-    rest = [axis for axis in range(x.ndim) if axis not in axes]
-    count = math.prod(x.shape[axis] for axis in axes)
-    rows = np.moveaxis(x.transpose(*rest, *sorted(axes)).reshape(*(x.shape[axis] for axis in rest), count), -1, 0)
-    total = rows[0] if start is None else np.full(rows.shape[1:], start, x.dtype)
-    for row in rows[1 if start is None else 0 :]:
-        total = step(total, row)
-    return np.asarray(total, x.dtype).reshape(kept)
-
-
-def sum_row(x: npt.NDArray[Any], order: Literal["lanes", "packets"]) -> npt.NDArray[Any]:
-    """float32 sums along the last dimension, which stays with extent 1, in the order of a vector kernel.
-
-    ``lanes`` (XNNPACK's ``f32_rsum`` on AVX-512): two sums of 16 lanes take 16 elements in turn, a last single
-    16 go to the first; first plus second; the rest, zeros behind it, is added; then halves of the lanes onto
-    each other. ``packets`` (Eigen on SSE): see :func:`_sum_packets`.
-    """
-    with np.errstate(all="ignore"):
-        if order == "lanes":
-            return _sum_lanes(x)
-        rows = x.reshape(-1, x.shape[-1])
-        starts = -np.arange(len(rows)) * x.shape[-1] % PACKET
-        result = np.empty(len(rows), np.float32)
-        for start in range(PACKET):
-            if (starts == start).any():
-                result[starts == start] = _sum_packets(rows[starts == start], start)
-        return result.reshape(*x.shape[:-1], 1)
-
-
-SUM_LANES = 16
-PACKET = 4
-
-
-def _sum_lanes(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    count = x.shape[-1]
-    whole = count // SUM_LANES
-    sums = [np.zeros((*x.shape[:-1], SUM_LANES), np.float32) for _ in range(2)]
-    paired = whole - whole % 2
-    for k in range(whole):
-        vector = x[..., k * SUM_LANES : (k + 1) * SUM_LANES]
-        which = k % 2 if k < paired else 0
-        sums[which] = sums[which] + vector
-    total = sums[0] + sums[1]
-    if count % SUM_LANES:
-        rest = np.zeros_like(total)
-        rest[..., : count % SUM_LANES] = x[..., whole * SUM_LANES :]
-        total = total + rest
-    while total.shape[-1] > 1:
-        half = total.shape[-1] // 2
-        total = total[..., :half] + total[..., half:]
-    return total
-
-
-def _sum_packets(x: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:
-    """Rows whose first multiple of 16 bytes is element ``start``: packets of four from there on, in two sums
-    that take them in turn; the lanes as (0 + 2) + (1 + 3); then the elements before and behind, by index.
-    Rows without a whole packet are summed by index.
-    """
-    count = x.shape[1]
-    packets = (count - start) // PACKET
-    if packets <= 0:
-        return fold_in_order(x, (1,), None, np.add)[:, 0]
-    body = x[:, start : start + packets * PACKET].reshape(len(x), packets, PACKET)
-    first = body[:, 0]
-    if packets > 1:
-        second, paired = body[:, 1], packets - packets % 2
-        for k in range(2, paired, 2):
-            first, second = first + body[:, k], second + body[:, k + 1]
-        first = first + second
-        if packets > paired:
-            first = first + body[:, paired]
-    total = (first[:, 0] + first[:, 2]) + (first[:, 1] + first[:, 3])
-    for k in (*range(start), *range(start + packets * PACKET, count)):
-        total = total + x[:, k]
-    return np.asarray(total)
 
 
 def layer_norm_int16(value: IntLike, weights: Int, bias: Int, factor: tuple[int, int], guard: int) -> Int:

@@ -182,9 +182,11 @@ def _sum_lanes(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _sum_packets(x: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:
-    """Rows whose first multiple of 16 bytes is element ``start``: packets of four from there on, in two sums
-    that take them in turn; the lanes as (0 + 2) + (1 + 3); then the elements before and behind, by index.
-    Rows without a whole packet are summed by index.
+    """Sums of rows whose first multiple of 16 bytes is element ``start``.
+
+    Packets of four from there on go in two sums that take them in turn; the lanes are added as
+    (0 + 2) + (1 + 3), then the elements before and behind, by index. Rows without a whole packet are summed by
+    index.
     """
     count = x.shape[1]
     packets = (count - start) // PACKET
@@ -205,36 +207,13 @@ def _sum_packets(x: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:
     return np.asarray(total)
 
 
-def layer_norm_int16(value: IntLike, weights: Int, bias: Int, factor: tuple[int, int], guard: int) -> Int:
-    """TFLite ``PortableApplyLayerNorm`` over the last axis; ``guard`` replaces a variance below 1.
-
-    ``factor`` is the (multiplier, exponent) of the weights' scale.
-    """
-    a = np.asarray(value, np.int64)
-    count = a.shape[-1]
-    mean = _divide(a.sum(-1, keepdims=True) * 1024, count)
-    squares = (a * a).sum(-1, keepdims=True)
-    variance = wrap32(_divide(squares * (2**20 // count) - mean * mean, 2**20))
-    inverse = inverse_sqrt_multiplier(np.where(variance < 1, guard, variance))
-    rescaled = multiply_by_quantized_multiplier(wrap32(1024 * a - mean), *inverse)
-    weighted = wrap32(rescaled * weights + bias)
-    rounded = _divide(weighted + np.where(weighted > 0, 512, -512), 1024)
-    result = multiply_by_quantized_multiplier(rounded, factor[0], factor[1] + 12)
-    return np.clip(result, INT16_MIN, INT16_MAX)
-
-
-def _divide(value: Int, divisor: int) -> Int:
-    """C division: towards zero."""
-    return np.sign(value) * (np.abs(value) // divisor)
-
-
 PASS = 9
 
 
 def sum_in_passes(taps: Sequence[Any], zero: Any, add: Callable[[Any, Any], Any]) -> Any:
-    """The sum of a window as XNNPACK's ``f32_avgpool`` adds it: nine taps at a time, zeros for what is missing.
+    """The sum of a window as XNNPACK's ``f32_avgpool`` adds it: nine taps at a time.
 
-    A pass is ((2 + 3) + (4 + 5)) + (((0 + 1) + 8) + (6 + 7)); every pass is added to those before it.
+    Zeros stand for what is missing in the last pass. A pass is ((2 + 3) + (4 + 5)) + (((0 + 1) + 8) + (6 + 7)); every pass is added to those before it.
     ``taps`` are anything that ``add`` takes.
     """
     total = None

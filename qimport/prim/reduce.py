@@ -16,7 +16,6 @@ from qimport.ir.types import INTEGER_RANGE
 from qimport.prim.checks import require_padding, require_steps
 from qimport.summation import fold_in_order, fused_multiply_add, sum_in_passes, sum_row
 
-
 ReduceKind = Literal["sum", "prod", "max", "min", "max_last", "min_last"]
 
 WindowKind = Literal["sum", "max"]
