@@ -134,7 +134,7 @@ def test_float16_widens_exactly() -> None:
     [
         (qnn.Quantize(), TensorType("int32", (4,)), quantized("int8", (4,), 0.1, 0), "C1"),
         (qnn.Quantize(), TensorType("float32", (4,)), quantized("int32", (4,), 0.1, 0), "C1"),
-        (qnn.Quantize(), TensorType("float32", (4,)), TensorType("int8", (4,)), "C1"),
+        (qnn.Quantize(), TensorType("float32", (4,)), TensorType("int8", (4,)), "C3"),
         (qnn.Quantize(), TensorType("float32", (2, 2)), quantized("int8", (4,), 0.1, 0), "C2"),
         (qnn.Requantize(), quantized("int16", (4,), 0.1, 0), quantized("uint8", (4,), 0.1, 0), "C1"),
         (qnn.Requantize(), quantized("int16", (4,), 0.1, 1), quantized("int16", (4,), 0.1, 0), "C3"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-import numpy as np
-
 from qimport.ir.graph import Value
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.prim.arithmetic import BinaryKind
@@ -53,12 +51,7 @@ def _bounded(emit: Emitter, x: Value, bound: float, beyond: str) -> Value:
     if x.type.dtype != "float32":
         return emit.binary("max" if beyond == "less" else "min", x, bound)
     outside = emit.compare("less" if beyond == "less" else "greater", x, bound)
-    return emit.select(outside, number(emit, x, bound), x)
-
-
-def number(emit: Emitter, like: Value, value: float) -> Value:
-    """A constant of ``like``'s element type."""
-    return emit.constant(np.array([value], like.type.numpy))
+    return emit.select(outside, emit.number(bound, x), x)
 
 
 def primitive(kind: str) -> Code:

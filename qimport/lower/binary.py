@@ -30,7 +30,7 @@ def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
     """The product of the differences from the zero points, rescaled; or a table of squares."""
     if op.tabulates(use.call):
         return emit.lut(use.operand(0), op.square_table(use.call))
-    a, b = (_centred(emit, use, index, use.operand(index)) for index in (0, 1))
+    a, b = (centred(emit, use, index, use.operand(index)) for index in (0, 1))
     product = emit.binary("mul", a, b)
     if op.narrows(use.call):
         return _narrow_product(emit, op, use, product)
@@ -110,7 +110,7 @@ def _fixed_point_sum(
     factors, left = op.classic(use.call), LEFT_SHIFT[use.output.dtype]
     scaled = _scaled_down if vector else Emitter.rescale
     u, v = (
-        scaled(emit, emit.binary("shift_left", _centred(emit, use, index, x), left), factor)
+        scaled(emit, emit.binary("shift_left", centred(emit, use, index, x), left), factor)
         for index, x, factor in zip((0, 1), operands, (factors.a, factors.b), strict=True)
     )
     return emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
@@ -136,7 +136,7 @@ def _wide(emit: Emitter, x: Value) -> Value:
     return wide if wide.type.shape else emit.reshape(wide, (1,))
 
 
-def _centred(emit: Emitter, use: Use, index: int, x: Value) -> Value:
+def centred(emit: Emitter, use: Use, index: int, x: Value) -> Value:
     """Codes of an operand, or of a part of it, as int32 minus its zero point."""
     wide, zero = _wide(emit, x), use.call.input(index).quant.zero_point
     return emit.binary("sub", wide, zero) if zero else wide

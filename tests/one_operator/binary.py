@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from qimport.ir.graph import Array
 from qimport.ir.types import TensorType
 from tests.cases import ACTIVATIONS, Draw, add_tensor
 from tests.flatbuffer_builder import ModelBuilder
@@ -20,12 +21,18 @@ def coded(draw: Draw, dtype: str, shape: tuple[int, ...], scale: float) -> Tenso
 
 
 def one_binary(
-    draw: Draw, builtin: str, a: TensorType, b: TensorType, out: TensorType, **options: Any
+    draw: Draw,
+    builtin: str,
+    a: TensorType,
+    b: TensorType,
+    out: TensorType,
+    divisor: Array | None = None,
+    **options: Any,
 ) -> OneOperator:
     """A file with the operator; one operand may be a constant, or both be one tensor."""
     model = ModelBuilder()
-    arrays = [draw.codes(a), draw.codes(b)]
-    if a == b and draw.rng.random() < 0.2:
+    arrays = [draw.codes(a), draw.codes(b) if divisor is None else divisor]
+    if a == b and divisor is None and draw.rng.random() < 0.2:
         tensors = [add_tensor(model, a)] * 2
         fed = [0]
     else:
@@ -118,3 +125,37 @@ def _relation(kind: str) -> None:
 
 for _name in RELATIONS:
     _relation(_name)
+
+
+def _quotient(dtype: str) -> None:
+    @generator(f"DIV {dtype}")
+    def draw_quotient(draw: Draw) -> OneOperator:
+        left, right = broadcast_shapes(draw, most=4)
+        low, high = (1e-5, 1e-2) if dtype == "int16" else (0.002, 0.3)
+        a, b = (
+            coded(draw, dtype, left, draw.scale(low, high)),
+            coded(draw, dtype, right, draw.scale(low, high)),
+        )
+        ratio = a.quant.scale / b.quant.scale * float(np.exp(draw.rng.uniform(-8, 4)))
+        out = coded(draw, dtype, np.broadcast_shapes(left, right), draw.near(ratio))
+        codes = draw.codes(b)
+        zero = b.quant.zero_point
+        codes = np.where(codes == zero, zero + 1 if zero < 100 else zero - 1, codes).astype(b.numpy)
+        return one_binary(
+            draw, "DIV", a, b, out, divisor=codes, fused_activation_function=draw.pick(*ACTIVATIONS)
+        )
+
+
+for _dtype in ("int8", "uint8", "int16"):
+    _quotient(_dtype)
+
+
+@generator("SQUARED_DIFFERENCE int8")
+def draw_squared_difference(draw: Draw) -> OneOperator:
+    left, right = broadcast_shapes(draw)
+    a, b = coded(draw, "int8", left, draw.scale()), coded(draw, "int8", right, draw.scale())
+    largest = max(a.quant.scale, b.quant.scale)
+    s_out = draw.near(largest**2 * float(np.exp(draw.rng.uniform(*draw.pick((0, 6), (-7, 9))))))
+    return one_binary(
+        draw, "SQUARED_DIFFERENCE", a, b, coded(draw, "int8", np.broadcast_shapes(left, right), s_out)
+    )

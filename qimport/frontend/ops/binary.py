@@ -1,4 +1,4 @@
-"""ADD, SUB and MUL: of codes, or of plain numbers."""
+"""ADD, SUB, MUL, DIV and SQUARED_DIFFERENCE: of codes, or of plain numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from qimport.ir.graph import Value
 from qimport.qnn.arithmetic import KINDS
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.binary import CODES, Mul
+from qimport.qnn.div import Div
+from qimport.qnn.squared_difference import SquaredDifference
 from qimport.qnn.sums import LEFT_SHIFT, Add, Sub
 
 LIMIT = 1 - 2.0**-32
@@ -35,6 +37,26 @@ def mul(context: OperatorContext) -> None:
     """Product; whether of a tensor with itself, the delegate wants to know."""
     square = len(context.inputs) == 2 and context.inputs[0] is context.inputs[1]
     _binary(context, "mul", partial(Mul, square=square), _check_product_scale)
+
+
+@importer("DIV", versions=range(1, 3))
+def div(context: OperatorContext) -> None:
+    """Quotient."""
+    _binary(context, "div", Div, _no_check)
+
+
+@importer("SQUARED_DIFFERENCE", versions=range(1, 3))
+def squared_difference(context: OperatorContext) -> None:
+    """Of int8 codes, int32 or float32."""
+    context.operands(2)
+    a, b = context.input(0), context.input(1)
+    if a.type.dtype != "int8":
+        emit_arithmetic(context, "squared_difference")
+        return
+    for value in (a, b, context.out):
+        checks.same_type(context, a, value)
+        checks.per_tensor(context, value)
+    context.emit(SquaredDifference(), (a, b), checks.broadcast(context, (a, b)))
 
 
 def _binary(
@@ -79,6 +101,10 @@ def _check_sum_scale(context: OperatorContext, a: Value, b: Value) -> None:
         f"the scale is {out:.9g}; expected more than {smallest:.9g}, the larger input scale / 2^{shift - 1}"
     )
     context.require(twice / (out * 2**shift) < LIMIT, sentence, context.out)
+
+
+def _no_check(context: OperatorContext, a: Value, b: Value) -> None:
+    """The operation itself checks all scales."""
 
 
 def _check_product_scale(context: OperatorContext, a: Value, b: Value) -> None:
