@@ -85,6 +85,7 @@ WINDOWS: list[tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]] = [
     ({"stride": (2, 1), "dilation": (1, 2)}, (1, 5, 7, 3), (2, 3, 3, 33)),
     ({"groups": 2}, (1, 4, 5, 6), (2, 2, 3, 10)),
     ({"groups": 5}, (1, 5, 6, 5), (3, 3, 1, 5)),
+    ({"groups": 5}, (1, 3, 6, 20), (2, 1, 4, 5)),
     ({"groups": 37, "columns_first": True}, (1, 4, 9, 37), (2, 3, 1, 37)),
     ({"columns_first": True}, (1, 4, 9, 1), (2, 3, 1, 1)),
     ({"groups": 3, "columns_first": True}, (2, 4, 5, 3), (2, 2, 1, 12)),

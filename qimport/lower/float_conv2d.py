@@ -15,4 +15,4 @@ def lower_float_conv2d(emit: Emitter, op: FloatConv2d, use: Use) -> Value:
     w = transposed(emit, use.operand(1), (1, 2, 3, 0))
     window = Window(op.stride, op.dilation, op.padding, op.groups)
     result = emit_sums(emit, use.operand(0), w, use.operands[2], window, op.sums(use.call))
-    return emit_activation(emit, result, op, use.call)
+    return emit_activation(emit, result, op.activation, op.kernel_family(use.call))

@@ -18,4 +18,6 @@ def lower_float_dense(emit: Emitter, op: FloatDense, use: Use) -> Value:
     weights = constant_or_reshape(emit, transposed(emit, w, (1, 0)), (1, 1, depth, outputs))
     bias = use.operands[2] if len(use.operands) > 2 else None
     result = emit_sums(emit, rows, weights, bias, PIXEL, op.sums(use.call))
-    return emit.reshape(emit_activation(emit, result, op, use.call), use.output.shape)
+    return emit.reshape(
+        emit_activation(emit, result, op.activation, op.kernel_family(use.call)), use.output.shape
+    )

@@ -16,4 +16,4 @@ def lower_float_depthwise_conv2d(emit: Emitter, op: FloatDepthwiseConv2d, use: U
     w = transposed(emit, use.operand(1), (1, 2, 0, 3))
     window = Window(op.stride, op.dilation, op.padding, x.type.shape[3])
     result = emit_sums(emit, x, w, use.operands[2], window, op.sums(use.call))
-    return emit_activation(emit, result, op, use.call)
+    return emit_activation(emit, result, op.activation, op.kernel_family(use.call))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from qimport import prim
-from qimport.ir.graph import Call, Value
+from qimport.ir.graph import Numerics, Value
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter
 from qimport.qnn.convolution import Padding
-from qimport.qnn.float_weighted import FloatWeighted, Sums, bounds
+from qimport.qnn.float_weighted import Sums, bounds
 from qimport.qnn.optimized_product import Part, block_of, parts_of
 
 NO_PADDING: Padding = ((0, 0), (0, 0))
@@ -124,9 +124,9 @@ def constant_or_reshape(emit: Emitter, x: Value, shape: tuple[int, ...]) -> Valu
     return emit.reshape(x, shape) if x.data is None else emit.constant(x.data.reshape(shape), x.name)
 
 
-def emit_activation(emit: Emitter, x: Value, op: FloatWeighted, call: Call) -> Value:
-    """The bounds of the fused activation, where there are any."""
-    low, high = bounds(op.activation, op.kernel_family(call))
+def emit_activation(emit: Emitter, x: Value, activation: str, family: Numerics) -> Value:
+    """The bounds of a fused activation, where there are any."""
+    low, high = bounds(activation, family)
     if low > -np.inf:
         x = emit.binary("max", x, low)
     return emit.binary("min", x, high) if high < np.inf else x

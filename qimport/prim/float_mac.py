@@ -88,7 +88,8 @@ class FloatMac(Operation):
             top, left = row * self.dilation[0], column * self.dilation[1]
             rows = slice(top, top + (height - 1) * self.stride[0] + 1, self.stride[0])
             columns = slice(left, left + (width - 1) * self.stride[1] + 1, self.stride[1])
-            seen, weight = x[:, rows, columns][..., first + channel], w[row, column, channel]
+            seen: Float32 = x[:, rows, columns][..., first + channel]
+            weight: Float32 = w[row, column, channel]
             if self.fused:
                 return summation.fused_multiply_add(seen, weight, total)
             return np.asarray(total + seen * weight, np.float32)
@@ -100,7 +101,7 @@ class FloatMac(Operation):
         self, depth: int, step: Callable[[Float32, int], Float32], shape: tuple[int, ...], bias: Array
     ) -> Array:
         zeros = np.zeros(shape, np.float32)
-        start = np.asarray(zeros + bias, np.float32) if self.bias_first else zeros
+        start: Float32 = np.asarray(np.add(zeros, bias)) if self.bias_first else zeros
         size = self.block or depth
         total: Float32 | None = None
         for begin in range(0, depth, size):

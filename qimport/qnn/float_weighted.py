@@ -8,7 +8,7 @@ import numpy as np
 
 from qimport import summation
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call
+from qimport.ir.graph import Array, Call, Numerics
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.convolution import Padding, has_bias
 from qimport.qnn.optimized_product import optimized_product
@@ -16,13 +16,14 @@ from qimport.summation import Float32
 
 LARGEST = float(np.finfo(np.float32).max)
 
-_BOUNDS = {
+ACTIVATION_BOUNDS = {
     "NONE": (-np.inf, np.inf),
     "RELU": (0.0, np.inf),
     "RELU6": (0.0, 6.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
     "RELU_0_TO_1": (0.0, 1.0),
 }
+"""What each fused activation of the schema lets through."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ DELEGATE = Sums(fused=True, bias_first=True)
 """XNNPACK: fused multiply-adds from the bias on."""
 
 
-def bounds(activation: str, call_family: str) -> tuple[float, float]:
+def bounds(activation: str, family: Numerics) -> tuple[float, float]:
     """The range of a fused activation; classic kernels bring infinite sums to the largest numbers."""
-    low, high = _BOUNDS[activation]
-    if call_family == "xnnpack":
+    low, high = ACTIVATION_BOUNDS[activation]
+    if family == "xnnpack":
         return low, high
     return max(low, -LARGEST), min(high, LARGEST)
 
@@ -89,7 +90,7 @@ class FloatWeighted(QnnOperation):
         require(all(type_.dtype == "float32" for type_ in types), "C1", "operands and result must be float32")
         if has_bias(call):
             require(call.input(2).shape == (channels,), "C3", f"the bias must be float32[{channels}]")
-        require(self.activation in _BOUNDS, "C4", f"unknown activation {self.activation}")
+        require(self.activation in ACTIVATION_BOUNDS, "C4", f"unknown activation {self.activation}")
 
 
 def bias_of(call: Call) -> Float32:

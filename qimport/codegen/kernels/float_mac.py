@@ -61,7 +61,7 @@ class _Sums:
         self.extent = (1, 1, batch * rows * width) if pointwise else (batch, rows, width)
         self.image_step, self.row_step = height * self.line, op.stride[0] * self.line
         self.pixel_step = op.stride[1] * channels
-        self.depthwise = op.groups > 1 and self.outputs == op.groups
+        self.depthwise = op.groups > 1 and self.outputs == op.groups == channels
         self.pixels = PIXELS if op.order == "sequential" else 1
         self.lanes = preferred_lanes(kernel.graph, target)
         self.overlap = not kernel.in_place

@@ -1,15 +1,19 @@
-"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of float32 activations."""
+"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of float32 activations, with float or integer weights."""
 
 from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext
+from qimport.frontend.ops.hybrid import hybrid_weights, is_hybrid
 from qimport.frontend.ops.weighted import is_constant
 from qimport.frontend.ops.window import read_window
 from qimport.ir.graph import Value
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
+from qimport.qnn.hybrid_conv2d import HybridConv2d
+from qimport.qnn.hybrid_dense import HybridDense
+from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
 from qimport.qnn.reshape import Reshape
 
 
@@ -20,7 +24,7 @@ def is_float(context: OperatorContext) -> bool:
 
 def float_conv2d(context: OperatorContext) -> None:
     """NHWC times OHWI; fewer input channels in the weights than in the image mean groups."""
-    x, weights, bias = _read(context)
+    x, weights, bias = _read(context, 0)
     if bias is None:
         context.unsupported("there is no bias; expected a float32 tensor, as in the interpreter", weights)
     checks.rank(context, x, 4)
@@ -35,9 +39,10 @@ def float_conv2d(context: OperatorContext) -> None:
         context.misfit(sentence, weights)
     # The delegate takes constants only, and a bias only as a vector.
     delegable = is_constant(weights, bias) and len(bias.type.shape) == 1
+    delegable = delegable and context.input(1).type.dtype != "uint8"
     bias = _bias_vector(context, bias, outputs)
     window = read_window(context, x, (height, width), _dilation(context))
-    op = FloatConv2d(
+    op = (HybridConv2d if is_hybrid(context) else FloatConv2d)(
         stride=window.stride,
         dilation=window.dilation,
         padding=window.padding,
@@ -50,7 +55,7 @@ def float_conv2d(context: OperatorContext) -> None:
 
 def float_depthwise_conv2d(context: OperatorContext) -> None:
     """Derive the depth multiplier from the weights; the interpreter's kernels ignore the option."""
-    x, weights, bias = _read(context)
+    x, weights, bias = _read(context, 3, ("int8",))
     checks.rank(context, x, 4)
     checks.rank(context, weights, 4)
     front, height, width, outputs = weights.type.shape
@@ -68,23 +73,29 @@ def float_depthwise_conv2d(context: OperatorContext) -> None:
     delegable = delegable and context.option("depth_multiplier") * channels == outputs
     bias = _bias_vector(context, bias, outputs)
     window = read_window(context, x, (height, width), _dilation(context))
-    op = FloatDepthwiseConv2d(
-        stride=window.stride,
-        dilation=window.dilation,
-        padding=window.padding,
-        activation=checks.activation(context),
-        constant_weights=delegable,
-    )
+    activation = checks.activation(context)
+    if is_hybrid(context):
+        count = len(weights.type.quant.scales)
+        context.require(count == outputs, f"the weights have {count} scales; expected {outputs}", weights)
+        hybrid = HybridDepthwiseConv2d(window.stride, window.dilation, window.padding, activation)
+        context.emit(hybrid, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))
+        return
+    op = FloatDepthwiseConv2d(window.stride, window.dilation, window.padding, activation, delegable)
     context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))
 
 
 def float_fully_connected(context: OperatorContext) -> None:
     """Rows of K elements, whatever the rank, times the weights [N, K]; ``keep_num_dims`` keeps the rank."""
-    x, weights, bias = _read(context)
+    x, weights, bias = _read(context, 0)
     shape = dense_shape(context, x, weights)
     bias = _bias_vector(context, bias, weights.type.shape[0])
-    op = FloatDense(activation=checks.activation(context), constant_weights=is_constant(weights, bias))
-    context.emit(op, (x, weights, bias), shape)
+    known, activation = is_constant(weights, bias), checks.activation(context)
+    if is_hybrid(context):
+        known = known and context.input(1).type.dtype != "uint8"
+        asymmetric = bool(context.option("asymmetric_quantize_inputs"))
+        context.emit(HybridDense(activation, asymmetric, known), (x, weights, bias), shape)
+        return
+    context.emit(FloatDense(activation, known), (x, weights, bias), shape)
 
 
 def dense_shape(context: OperatorContext, x: Value, weights: Value) -> tuple[int, ...]:
@@ -102,13 +113,17 @@ def dense_shape(context: OperatorContext, x: Value, weights: Value) -> tuple[int
     return (*x.type.shape[:-1], outputs)
 
 
-def _read(context: OperatorContext) -> tuple[Value, Value, Value | None]:
-    """Activations, weights and bias, all of floats like the result."""
+def _read(
+    context: OperatorContext, axis: int, integers: tuple[str, ...] = ("int8", "uint8", "int4")
+) -> tuple[Value, Value, Value | None]:
+    """Activations, weights and bias; all floats like the result, but for the weights of hybrid operators."""
     x, weights, bias = context.input(0), context.input(1), context.optional(2)
-    for value in (weights, bias, context.out):
+    for value in (bias, context.out):
         if value is not None and value.type.dtype != "float32":
             found = f"the element type is {value.type.dtype} beside float32 activations"
             context.unsupported(f"{found}; expected float32", value)
+    if weights.type.dtype != "float32":
+        weights = hybrid_weights(context, axis, integers)
     return x, weights, bias
 
 

@@ -1,0 +1,93 @@
+"""Quantization of float activations on the fly, as the hybrid kernels of the interpreter do it.
+
+Every row (a row of a matrix, an image, or a pixel) gets its own scale and zero point. Codes are int8:
+x = scale * (code - zero_point), about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport.fixedpoint import round_away
+from qimport.summation import Float32
+
+DynamicKind = Literal["symmetric", "symmetric_away", "asymmetric", "delegate"]
+
+BLOCK = 8
+"""Elements that the vectorized loops round at a time."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Rows of codes without their zero point, -255 .. 255, int64 [R, K], and float32 scales [R, 1]."""
+
+    centred: npt.NDArray[np.int64]
+    scale: Float32
+
+
+def quantize_rows(x: Float32, kind: DynamicKind) -> Codes:
+    """Quantize float32 [R, K].
+
+    symmetric   scale = max|x| / 127 (1 for a row of zeros), code = round(x * (127 / max|x|)) within
+                [-127, 127] (``tensor_utils::SymmetricQuantizeFloats``)
+    asymmetric  the range of x and 0 over 255 steps in float64, the zero point from the end with the smaller
+                error, code = round(x * (1 / scale)) + zero point (``tensor_utils::AsymmetricQuantizeFloats``)
+    delegate    the same idea in float32, ties to even (XNNPACK's qd8)
+
+    symmetric and asymmetric round whole blocks of eight elements of a row by adding 0.5 in float32 and
+    cutting off, which takes the number below 0.5 to 1, and the elements after them half away from zero.
+    symmetric_away rounds all elements half away from zero (``optimized_4bit::BatchQuantizeFloats4Bit``).
+    """
+    with np.errstate(all="ignore"):
+        if kind.startswith("symmetric"):
+            return _symmetric(x, BLOCK if kind == "symmetric" else x.shape[1] + 1)
+        return (_asymmetric if kind == "asymmetric" else _delegate)(x)
+
+
+def _rounded(scaled: Float32, block: int = BLOCK) -> npt.NDArray[np.int64]:
+    whole = scaled.shape[1] // block * block
+    half = np.where(scaled < 0, np.float32(-0.5), np.float32(0.5))
+    result = np.asarray(round_away(scaled.astype(np.float64)))
+    result[:, :whole] = np.trunc(scaled + half)[:, :whole]
+    return result.astype(np.int64)
+
+
+def _symmetric(x: Float32, block: int) -> Codes:
+    largest = np.max(np.abs(x), axis=1, keepdims=True)
+    largest = np.where(largest == 0, np.float32(127), largest)
+    codes = _rounded(x * (np.float32(127) / largest), block)
+    return Codes(np.clip(codes, -127, 127), largest / np.float32(127))
+
+
+def _range(x: Float32) -> tuple[Float32, Float32]:
+    low, high = x.min(1, keepdims=True), x.max(1, keepdims=True)
+    return np.minimum(low, np.float32(0)), np.maximum(high, np.float32(0))
+
+
+def _asymmetric(x: Float32) -> Codes:
+    low, high = _range(x)
+    span = high - low
+    step = np.where(span == 0, np.float32(255), span).astype(np.float64) / 255.0
+    below, above = low.astype(np.float64) / step, high.astype(np.float64) / step
+    zero = np.where(128.0 - below < 127.0 + above, -128.0 - below, 127.0 - above)
+    zero_point = np.clip(round_away(zero), -128, 127).astype(np.int64)
+    scale = step.astype(np.float32)
+    codes = np.clip(_rounded(x * (np.float32(1) / scale)) + zero_point, -128, 127)
+    return Codes(codes - zero_point, scale)
+
+
+def _delegate(x: Float32) -> Codes:
+    low, high = _range(x)
+    span = high - low
+    factor = np.float32(255) / np.where(span == 0, np.float32(255), span)
+    below, above = low * factor, high * factor
+    from_low = (below - np.float32(128)) + (above + np.float32(127)) > 0
+    zero = np.where(from_low, np.float32(-128) - below, np.float32(127) - above)
+    zero_point = np.rint(np.clip(zero, np.float32(-128), np.float32(127))).astype(np.int64)
+    scaled = np.minimum(x * factor, (127 - zero_point).astype(np.float32))
+    codes = np.clip(np.rint(scaled).astype(np.int64) + zero_point, -128, 127)
+    return Codes(codes - zero_point, np.float32(1) / factor)
