@@ -25,11 +25,11 @@ def lower_lstm(emit: Emitter, op: Lstm, use: Use) -> tuple[Value, ...]:
     ahead = steps.input_products(time_first(emit, use.operand(0), shape))
     h = emit.reshape(use.operand(OUTPUT_STATE), (shape.batch, shape.outputs))
     c = emit.reshape(use.operand(CELL_STATE), (shape.batch, shape.cells))
-    results = []
-    for time in range(shape.time):
+    results = [h] * shape.time
+    for time in range(shape.time - 1, -1, -1) if op.backward else range(shape.time):
         rows = emit.slice(ahead, (time * shape.batch, 0), (shape.batch, ahead.type.shape[1]), (1, 1))
         h, c = steps.step(rows, h, c)
-        results.append(h)
+        results[time] = h
     y = emit.concat(results, 0)
     state_types = (use.call.outputs[1], use.call.outputs[2])
     return (

@@ -22,6 +22,7 @@ from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.hybrid_conv2d import HybridConv2d
 from qimport.qnn.hybrid_dense import HybridDense
 from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
+from qimport.qnn.index import Index
 from qimport.qnn.l2_normalization import L2Normalization
 from qimport.qnn.local_response_normalization import LocalResponseNormalization
 from qimport.qnn.log_softmax import LogSoftmax
@@ -97,6 +98,7 @@ __all__ = [
     "HybridDense",
     "HybridDepthwiseConv2d",
     "If",
+    "Index",
     "L2Normalization",
     "L2Pool2d",
     "LeakyRelu",

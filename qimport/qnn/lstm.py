@@ -51,10 +51,15 @@ class Lstm(QnnOperation):
     ``gate_scales`` are the scales of the intermediate results that layer normalization reads, one per gate
     (input, forget, cell, output); ``hidden_scale`` and ``hidden_zero_point`` those of o * tanh(c).
     ``asymmetric`` says how x and h are quantized beside 8-bit weights.
+    ``backward`` begins with the last step.
     """
 
     NAME = "qnn.lstm"
-    TFLITE: ClassVar[tuple[str, ...]] = ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+    TFLITE: ClassVar[tuple[str, ...]] = (
+        "LSTM",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "BIDIRECTIONAL_SEQUENCE_LSTM",
+    )
 
     activation: str = "TANH"
     cell_clip: float = 0.0
@@ -64,6 +69,7 @@ class Lstm(QnnOperation):
     hidden_scale: float = 1.0
     hidden_zero_point: int = 0
     asymmetric: bool = False
+    backward: bool = False
 
     def verify(self, call: Call) -> None:
         """Check C1-C4."""
@@ -110,8 +116,8 @@ class Lstm(QnnOperation):
         """Step by step."""
         x, shape = call.array(INPUT), self.shape(call)
         steps = shape.steps(x)
-        y, h, c = self.arithmetic(call).run(steps, call.arrays)
-        results = (shape.sequence(np.stack(y)), h, c)
+        y, h, c = self.arithmetic(call).run(steps[::-1] if self.backward else steps, call.arrays)
+        results = (shape.sequence(np.stack(y[::-1] if self.backward else y)), h, c)
         return tuple(
             np.asarray(array, type_.numpy).reshape(type_.shape)
             for array, type_ in zip(results, call.outputs, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,16 @@ from tests.one_operator.model import OneOperator, generator
 
 INVOCATIONS = 3
 
-FAMILIES = ("LSTM int8", "LSTM float32", "LSTM hybrid", "SVDF int8", "SVDF float32", "SVDF hybrid")
+FAMILIES = (
+    "BIDIRECTIONAL LSTM",
+    "LSTM float32",
+    "LSTM hybrid",
+    "LSTM int8",
+    "RNN",
+    "SVDF float32",
+    "SVDF hybrid",
+    "SVDF int8",
+)
 """Names of the generators here."""
 
 
@@ -51,10 +60,10 @@ class Recurrent:
         """Normal numbers."""
         return (self.draw.rng.standard_normal(shape) * spread).astype(np.float32)
 
-    def finish(self, x: int, y: int, feeds: Sequence[Array], bound: int = 0) -> OneOperator:
-        """The file with one input and one output."""
-        file = self.model.build([x], [y])
-        return OneOperator(file, tuple([feed] for feed in feeds), " ".join(self.notes), bound)
+    def finish(self, x: int, y: int | Sequence[int], feeds: Sequence[Array]) -> OneOperator:
+        """The file with one input."""
+        file = self.model.build([x], [y] if isinstance(y, int) else y)
+        return OneOperator(file, tuple([feed] for feed in feeds), " ".join(self.notes))
 
 
 @dataclass(frozen=True)
@@ -280,3 +289,71 @@ def _svdf_of_floats(draw: Draw, weights: Callable[[Recurrent, Sequence[int]], in
     feeds = [made.real((batch, inputs), 1.5) for _ in range(memory + 1)]
     feeds[-1][...] = 0.0 if draw.pick(True, False) else feeds[-1]
     return made.finish(x, y, feeds)
+
+
+@generator("RNN")
+def rnn(draw: Draw) -> OneOperator:
+    """One step, a sequence, or one in both directions, with float or 8-bit weights."""
+    made, (batch, inputs, time) = (
+        Recurrent(draw),
+        (draw.pick(1, 2, 3), draw.pick(1, 3, 4, 10), draw.pick(1, 4)),
+    )
+    builtin = draw.pick("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN")
+    hybrid, time_major, merged = (draw.pick(True, False) for _ in range(3))
+    both = builtin.startswith("BI")
+    ends = both and hybrid and merged and time_major and batch > 1  # the interpreter, unless asymmetric
+    leading = (time, batch) if time_major else (batch, time)
+    leading = (batch,) if builtin == "RNN" else leading
+    model = made.model
+    x = model.tensor((*leading, inputs), "float32")
+    operands, sizes = [x], [draw.pick(1, 2, 4, 7, 17) for _ in range(2 if both else 1)]
+    for units in sizes:
+        for depth in (inputs, units):
+            operands.append(made.weights((units, depth)) if hybrid else made.floats((units, depth)))
+        operands.append(made.floats((units,)))
+        operands.append(model.tensor((batch, units), "float32", is_variable=True))
+    shapes = [(*leading, sum(sizes))] if both and merged else [(*leading, units) for units in sizes]
+    results = [model.tensor(shape, "float32") for shape in shapes]
+    options = {
+        "fused_activation_function": draw.pick("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "TANH"),
+        "asymmetric_quantize_inputs": draw.pick(True, False) or ends,
+    }
+    options |= {"time_major": time_major} if builtin != "RNN" else {}
+    options |= {"merge_outputs": merged} if both else {}
+    made.notes.append(str((builtin, batch, inputs, time, sizes, hybrid, options)))
+    model.operator(builtin, operands + [-1] * 3 if both else operands, results, 3, **options)
+    feeds = [made.real((*leading, inputs), 1.5) for _ in range(INVOCATIONS)]
+    return made.finish(x, results, feeds)
+
+
+@generator("BIDIRECTIONAL LSTM")
+def bidirectional_lstm(draw: Draw) -> OneOperator:
+    """Two layers of the same form with float or 8-bit weights."""
+    made, sizes = Recurrent(draw), LstmSizes.of(draw)
+    model, hybrid, merged = made.model, draw.pick(True, False), draw.pick(True, False)
+    time_major = True if merged and sizes.batch > 1 else sizes.time_major
+    sizes = replace(sizes, sequence=True, norm=False, time_major=time_major)
+    x = model.tensor((*sizes.leading, sizes.inputs), "float32")
+    cells, outputs, states, operands = sizes.cells, sizes.outputs, [], [x]
+    matrix = made.weights if hybrid else made.floats
+    for _ in range(2):
+        for shape in ((cells, sizes.inputs), (cells, outputs)):
+            operands += [matrix(shape) if sizes.gates(i) else -1 for i in range(4)]
+        operands += [matrix((cells,)) if sizes.peephole and sizes.gates(i) else -1 for i in range(3)]
+        operands += [made.floats((cells,)) if sizes.gates(i) else -1 for i in range(4)]
+        operands += [matrix((outputs, cells)) if sizes.projection else -1]
+        operands += [made.floats((outputs,)) if sizes.projection and draw.pick(True, False) else -1]
+        states += [
+            model.tensor((sizes.batch, count), "float32", is_variable=True) for count in (outputs, cells)
+        ]
+    shapes = [(*sizes.leading, 2 * outputs)] if merged else [(*sizes.leading, outputs)] * 2
+    results = [model.tensor(shape, "float32") for shape in shapes]
+    options = sizes.options(draw) | {
+        "merge_outputs": merged,
+        "asymmetric_quantize_inputs": draw.pick(True, False),
+    }
+    made.notes.append(str((sizes, hybrid, options)))
+    operands += [*states, *[-1] * 9]
+    model.operator("BIDIRECTIONAL_SEQUENCE_LSTM", operands, results, 3, **options)
+    feeds = [made.real((*sizes.leading, sizes.inputs), 1.5) for _ in range(INVOCATIONS)]
+    return made.finish(x, results, feeds)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from qimport.frontend.ops.context import OperatorContext, importer
+from qimport.frontend.ops.rnn import merge, refuse_auxiliary
 from qimport.ir.graph import Value
 from qimport.qnn.lstm import CELL_STATE, OPERANDS, OUTPUT_STATE, Lstm
 from qimport.qnn.lstm_shape import GATES, gate_operand
 
 WITHOUT_NORM = 20
 """Operands of the older form, which knows no layer normalization."""
+
+FORWARD = (*range(18), 35, 36, -1, -1, -1, -1)
+BACKWARD = (0, *range(18, 35), 37, 38, -1, -1, -1, -1)
+"""Positions of the two directions' operands in the order of ``qnn.lstm``."""
+
+AUXILIARY = range(39, 48)
+"""Positions of a second input and its weights."""
 
 INTERMEDIATES = 5
 """Tensors that only carry quantization in the 8x8_16 arithmetic: the four gates' and that of o * tanh(c)."""
@@ -37,13 +47,40 @@ def lstm(context: OperatorContext) -> None:
     _import_lstm(context, time_major=True)
 
 
+@importer("BIDIRECTIONAL_SEQUENCE_LSTM", versions=range(1, 4))
+def bidirectional_sequence_lstm(context: OperatorContext) -> None:
+    """Two of these of floats, the second one from the last step to the first."""
+    merged, time_major, x = context.option("merge_outputs"), context.option("time_major"), context.input(0)
+    context.operands(48, results=1 if merged else 2)
+    if len(x.type.shape) != 3:
+        context.misfit(f"tensor {x.name!r} has shape {x.type.shape}; expected a sequence of rank 3", x)
+    refuse_auxiliary(context, AUXILIARY)
+    beyond = merged and not time_major and x.type.shape[0] > 1
+    context.require(not beyond, "results side by side of several batches, not time-major, leave the state")
+    context.require(x.type.dtype == "float32", f"the element type is {x.type.dtype}; expected float32", x)
+    results = [
+        _direction(context, positions, time_major=time_major, backward=positions is BACKWARD)
+        for positions in (FORWARD, BACKWARD)
+    ]
+    context.values += [merge(context, results)] if merged else results
+
+
 def _import_lstm(context: OperatorContext, *, time_major: bool) -> None:
     context.operands(WITHOUT_NORM, OPERANDS)
     if len(context.inputs) not in (WITHOUT_NORM, OPERANDS):
         context.malformed(f"it has {len(context.inputs)} operands; expected {WITHOUT_NORM} or {OPERANDS}")
-    operands = _operands(context)
-    x = context.input(0)
-    scales, hidden = _quantization(context, operands)
+    context.values.append(_direction(context, tuple(range(OPERANDS)), time_major=time_major, backward=False))
+
+
+def _direction(
+    context: OperatorContext, positions: Sequence[int], *, time_major: bool, backward: bool
+) -> Value:
+    """One layer over the operands at ``positions``, in the order of ``qnn.lstm``; gives y."""
+    operands = [context.optional(position) if position >= 0 else None for position in positions]
+    for gate in GATES[1:]:
+        for kind in ("input", "recurrent", "bias"):
+            context.input(positions[gate_operand(gate, kind)])
+    scales, hidden = _quantization(context, positions)
     op = Lstm(
         activation=context.option("fused_activation_function"),
         cell_clip=context.option("cell_clip"),
@@ -53,36 +90,30 @@ def _import_lstm(context: OperatorContext, *, time_major: bool) -> None:
         hidden_scale=hidden[0],
         hidden_zero_point=hidden[1],
         asymmetric=context.option("asymmetric_quantize_inputs"),
+        backward=backward,
     )
-    recurrent = context.input(gate_operand("output", "recurrent")).type.shape
+    recurrent = context.input(positions[gate_operand("output", "recurrent")]).type.shape
     if len(recurrent) != 2:
         context.malformed(f"the recurrent weights have shape {recurrent}; expected a matrix")
-    y = context.out.type.with_shape((*x.type.shape[:-1], recurrent[1]))
-    states = [context.state(position) for position in (OUTPUT_STATE, CELL_STATE)]
+    y = context.out.type.with_shape((*context.input(0).type.shape[:-1], recurrent[1]))
+    places = [positions[position] for position in (OUTPUT_STATE, CELL_STATE)]
+    states = [context.state(position) for position in places]
     types = (y, *(state.type for state in states))
     names = (context.out.name, *(f"{state.name}.next" for state in states))
     result, *following = context.steps(op, operands, types, names)
-    context.values.append(result)
-    for position, value in zip((OUTPUT_STATE, CELL_STATE), following, strict=True):
+    for position, value in zip(places, following, strict=True):
         context.set_state(position, value)
-
-
-def _operands(context: OperatorContext) -> list[Value | None]:
-    """All 24 operands, those that only an unused gate would read left out."""
-    operands = [context.optional(position) for position in range(OPERANDS)]
-    for gate in GATES[1:]:
-        for kind in ("input", "recurrent", "bias"):
-            context.input(gate_operand(gate, kind))
-    return operands
+    return result
 
 
 def _quantization(
-    context: OperatorContext, operands: list[Value | None]
+    context: OperatorContext, positions: Sequence[int]
 ) -> tuple[tuple[float, ...], tuple[float, int]]:
     """What only the integer arithmetic needs: scales of gates, scale and zero point of o * tanh(c)."""
-    x, weights = context.input(0), context.input(gate_operand("output", "input"))
-    for position, value in enumerate(operands):
-        if value is not None and position not in (0, OUTPUT_STATE, CELL_STATE):
+    x, weights = context.input(0), context.input(positions[gate_operand("output", "input")])
+    for number, position in enumerate(positions):
+        states = number in (0, OUTPUT_STATE, CELL_STATE)
+        if not states and position >= 0 and context.optional(position) is not None:
             context.constant(position, f"operand {position}")
     pair = (x.type.dtype, weights.type.dtype)
     if pair[0] == "float32" and pair[1] in ("float32", "int8", "uint8"):
@@ -90,7 +121,8 @@ def _quantization(
     if pair != ("int8", "int8"):
         sentence = f"input and weights are {' and '.join(pair)}; expected int8 both, or float32 and any of"
         context.unsupported(f"{sentence} float32, int8 and uint8", x)
-    return _intermediates(context, normalized=operands[gate_operand("forget", "norm")] is not None)
+    norm = context.optional(positions[gate_operand("forget", "norm")])
+    return _intermediates(context, normalized=norm is not None)
 
 
 def _intermediates(
