@@ -34,6 +34,9 @@ from qimport.ir.graph import NUMERICS, Numerics
 from qimport.ir.types import DTYPES
 from qimport.oracle import SUPPORTED_VERSION
 
+FED_DTYPES = [name for name in DTYPES if name not in ("int2", "int4")]
+"""Element types of inputs and outputs: all but those that occur as constants only."""
+
 # The header
 
 
@@ -64,7 +67,7 @@ def test_the_interpreters_version_is_the_oracles() -> None:
 
 
 def test_every_element_type_has_a_c_type() -> None:
-    assert C_TYPES.keys() == DTYPES.keys()
+    assert list(C_TYPES) == FED_DTYPES
 
 
 def odd_tensors() -> list[Tensor]:
@@ -74,7 +77,7 @@ def odd_tensors() -> list[Tensor]:
         Tensor("größe: 模型", (), np.float32),
         Tensor("x" * 5000, (1,), np.bool_),
         Tensor("channels", (2, 2), np.uint8, (1.0, 1e-20), (0, 255)),
-        *(Tensor(name, (1,), name) for name in DTYPES),
+        *(Tensor(name, (1,), name) for name in FED_DTYPES),
     ]
 
 
