@@ -42,6 +42,7 @@ OPERATIONS: dict[str, type[qnn.QnnOperation]] = {
     "SPLIT": qnn.Split,
     "SPLIT_V": qnn.Split,
     "STRIDED_SLICE": qnn.StridedSlice,
+    "STRIDED_SLICE at run time": qnn.Index,
     "TILE": qnn.Tile,
     "TRANSPOSE": qnn.Transpose,
     "UNPACK": qnn.Unpack,
@@ -113,6 +114,7 @@ WRONG: list[tuple[qnn.QnnOperation, list[tuple[str, tuple[int, ...]]], tuple[str
     (qnn.DynamicUpdateSlice(), [(I8, (2,)), (I8, (1,)), (I32, (2,))], (I8, (2,)), "C1"),
     (qnn.MatrixDiag(), [(I8, (2,))], (I8, (2, 3)), "C2"),
     (qnn.MatrixSetDiag(), [(I8, (2, 3)), (I8, (3,))], (I8, (2, 3)), "C2"),
+    (qnn.Index((1,), (0,)), [(I8, (2,)), (I32, (1,))], (I8, ()), "C2"),
     (qnn.OneHot(0), [(I32, (2,)), (I8, ()), (I8, ())], (I8, (2, 3)), "C2"),
 ]
 

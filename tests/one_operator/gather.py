@@ -90,6 +90,26 @@ def dynamic_slice(draw: Draw) -> OneOperator:
     return moved("SLICE", 5, operands, [tensor(draw, x.dtype, sizes)])
 
 
+@generator("STRIDED_SLICE at run time")
+def index(draw: Draw) -> OneOperator:
+    """Single indices, and whole dimensions between them; too negative ones are clamped."""
+    x = tensor(draw, draw.pick(*ALL), shape_of(draw, most=4))
+    count = int(draw.rng.integers(1, len(x.shape) + 1))
+    dropped = [axis for axis in range(count) if axis == count - 1 or draw.rng.random() < 0.5]
+    begin = constant([int(draw.rng.integers(-size - 2, size)) for size in x.shape[:count]])
+    kept = sum(1 << axis for axis in range(count) if axis not in dropped)
+    masks = {"begin_mask": kept, "end_mask": kept, "shrink_axis_mask": sum(1 << axis for axis in dropped)}
+    end = constant(np.asarray(begin.data) + 1)
+    operands = [
+        fed(draw, x),
+        Operand(begin.type, value=begin.data),
+        Operand(end.type, value=end.data),
+        constant([1] * count),
+    ]
+    shape = [size for axis, size in enumerate(x.shape) if axis not in dropped]
+    return moved("STRIDED_SLICE", 4, operands, [tensor(draw, x.dtype, shape)], **masks)
+
+
 @generator("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(draw: Draw) -> OneOperator:
     """The box may stick out."""
