@@ -24,7 +24,7 @@ def look_up(fn: KernelFunction, table: Any, codes: Any, lanes: int, dtype: str) 
 
 
 def interpolate(fn: KernelFunction, table: Any, x: Any, lanes: int) -> Any:
-    """``prim.lut16`` of int16 lanes; ``table`` points to 513 knots. One load brings a knot and the next one."""
+    """``prim.lut16`` of int16 lanes; ``table`` points to 513 knots. One load brings two neighbours."""
     b = fn.b
     wide = b.sext(x, vector_type(I32, lanes))
     place = b.add(b.ashr(wide, like(wide, 7)), like(wide, 256))

@@ -10,6 +10,7 @@ from qimport import prim
 from qimport.fixedpoint import INT32_MAX, INT32_MIN
 from qimport.ir.graph import Value
 from qimport.lower.rule import Emitter
+from qimport.prim.arithmetic import BinaryKind
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Number:
     def __mul__(self, other: Number | int) -> Number:
         return self._apply("mul", other)
 
-    def _apply(self, kind: prim.BinaryKind, other: Number | int) -> Number:
+    def _apply(self, kind: BinaryKind, other: Number | int) -> Number:
         operand = other.value if isinstance(other, Number) else other
         return Number(self.emit, self.emit.binary(kind, self.value, operand))
 

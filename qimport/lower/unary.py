@@ -108,14 +108,14 @@ for _operation in (*TABULATED, *RELU_FAMILY, *REAL_FUNCTIONS, Abs, Neg, Rsqrt, S
 
 @rule(HardSwish)
 def lower_hard_swish(emit: Emitter, op: HardSwish, use: Use) -> Value:
-    """The optimized float kernel treats what is left of its blocks as the reference kernel does."""
+    """The optimized float kernel treats what is left of its blocks differently."""
     if use.output.dtype != "float32" or op.kernel_family(use.call) != "builtin":
         return lower_unary(emit, op, use)
     return emit.in_blocks(
         use.operand(0),
         FLOAT_BLOCK,
         lambda x: emit.math("hard_swish_by_sixth", x),
-        lambda x: emit.math("hard_swish", x),
+        lambda x: emit.math("hard_swish_sixth_last", x),
     )
 
 

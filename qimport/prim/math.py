@@ -32,7 +32,9 @@ class Math(Operation):
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
         x, out = call.input(0), call.output
-        require(x == out and x.dtype in ("float32", "float64"), "C1", "operand and result must be one float type")
+        require(
+            x == out and x.dtype in ("float32", "float64"), "C1", "operand and result must be one float type"
+        )
         known = real.FUNCTIONS64 if x.dtype == "float64" else real.FUNCTIONS
         require(self.kind in known, "C2", f"there is no function {self.kind} of {x.dtype}")
 

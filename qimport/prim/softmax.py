@@ -21,8 +21,8 @@ class Softmax(Operation):
     ``fixed`` (reference kernel, table int32 in Q0.31, a negative entry marks differences below diff_min):
     sum = sum of rdbpot(e, 12) over unmarked entries modulo 2^32; h = its leading zeros, 32 for none set;
     r = 1/(1+x) of the sum shifted left by h;
-    q = clamp(rdbpot(high_mul(r, e), 12 - h + 31 - bits) + low); marked entries give low. ``bits`` and ``low`` are
-    the result's width and its lowest code.
+    q = clamp(rdbpot(high_mul(r, e), 12 - h + 31 - bits) + low); marked entries give low. ``bits`` and ``low``
+    are the result's width and its lowest code.
     ``float`` (optimized kernel, table float32): sum in float32 in index order;
     inverse = 1 / (sum * output_scale); q = round_away(e * inverse) + zero_point for signed results,
     trunc(e * inverse + 0.5) for uint8; clamped.

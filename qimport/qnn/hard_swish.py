@@ -16,7 +16,6 @@ from qimport.ir.graph import Array, Call, Numerics, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.unary import UnaryOperation
 
-
 FLOAT_BLOCK = 4
 """Elements that the optimized float kernel takes at once."""
 
@@ -37,8 +36,8 @@ class HardSwish(UnaryOperation):
 
     rdbpot by 16 bits and more gives -1 below 0, else 1.
 
-    float32: as written in the reference kernel; builtin v * f32(1/6) times the bounded sum in blocks of 4, the
-    rest as in reference; xnnpack v times f32(v / 6 + 1/2) bounded to [0, 1].
+    float32: as written in the reference kernel; builtin v * f32(1/6) times the bounded sum in blocks of 4,
+    for the rest the product with f32(1/6) comes last; xnnpack v times f32(v / 6 + 1/2) bounded to [0, 1].
 
     C1, C2 as in :class:`UnaryOperation`. C3 f32(f32(s_in / 128) / s_out) < 1, so that e1 <= 0; s_in < 2^20.
     """
@@ -65,12 +64,12 @@ class HardSwish(UnaryOperation):
         require(ratio < 1 and before < 2**20, "C3", sentence)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """By the element type; the optimized float kernel leaves a rest to the reference kernel's formula."""
+        """By the element type; the optimized float kernel treats what is left of its blocks differently."""
         if call.output.dtype != "float32" or self.kernel_family(call) != "builtin":
             return super().evaluate(call)
         x = call.array(0).reshape(-1)
         whole = x.size - x.size % FLOAT_BLOCK
-        parts = real.apply("hard_swish_by_sixth", x[:whole]), real.apply("hard_swish", x[whole:])
+        parts = real.apply("hard_swish_by_sixth", x[:whole]), real.apply("hard_swish_sixth_last", x[whole:])
         return (np.concatenate(parts).reshape(call.output.shape),)
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
@@ -101,7 +100,7 @@ def _hard_swish_multipliers(source: TensorType, target: TensorType) -> tuple[Mul
 
 
 def _divide_by_pot16(x: Int, exponent: int) -> Int:
-    """``rounding_divide_by_pot`` in 16 bits, where the mask of 16 bits and more is -1: then the sign of x, 1 for 0."""
+    """``rounding_divide_by_pot`` in 16 bits; by 16 bits and more the sign of x, 1 for 0."""
     if exponent >= 16:
         return np.where(x < 0, -1, 1)
     return fp.rounding_divide_by_pot(x, exponent)

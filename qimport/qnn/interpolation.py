@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ def knots(function: Callable[[Real], Real], source: TensorType, target: TensorTy
     return knots_between(function, first, last, bottom, top)
 
 
-def knots_between(function: Callable[[Real], Real], first: Real, last: Real, bottom: Real, top: Real) -> Int:
+def knots_between(function: Callable[[Real], Real], first: Any, last: Any, bottom: Any, top: Any) -> Int:
     """Knots over [first, last] for results in [bottom, top]; the type of the bounds is that of every step.
 
     A knot is the rounded value less half of how far the middle of the line to the next one lies above the
@@ -42,7 +43,7 @@ def knots_between(function: Callable[[Real], Real], first: Real, last: Real, bot
     middle = fp.round_away(function(places + step / one(2)) * factor)
     inner = here - fp.round_away((line - middle) / one(2))
     final = fp.round_away(function(np.asarray([last])) * factor)
-    return np.clip(np.concatenate([inner, final]), LOWEST, HIGHEST).astype(np.int64)
+    return np.asarray(np.clip(np.concatenate([inner, final]), LOWEST, HIGHEST), np.int64)
 
 
 def interpolated(x: Int, table: Int) -> Int:

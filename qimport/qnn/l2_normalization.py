@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class L2Normalization(QnnOperation):
         return fp.multiply_by_quantized_multiplier(128 * d, multiplier, exponent) + 128
 
     @staticmethod
-    def _real(x: Array) -> Array:
+    def _real(x: Any) -> Array:
         with np.errstate(all="ignore"):
             total = np.cumsum(x * x, axis=-1, dtype=np.float32)[..., -1:]
             return np.asarray(x / np.maximum(np.sqrt(total), np.float32(EPSILON)), np.float32)

@@ -26,7 +26,7 @@ RESULT = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
 
 @dataclass(frozen=True)
 class Scaling:
-    """Between codes and raw Q5.26 numbers: ``forward`` is (multiplier, exponent), ``back`` the inverse factor.
+    """Between codes and raw Q5.26 numbers: ``forward`` is (multiplier, exponent), ``back`` its inverse.
 
     ``limit`` is the largest difference of codes that the fixed-point kernel takes in.
     """
@@ -53,17 +53,18 @@ class Scaling:
 @operation
 @dataclass(frozen=True)
 class LogSoftmax(QnnOperation):
-    """v - log(sum of e^v) along the last axis. With k = max(row) - x:
+    """v - log(sum of e^v) along the last axis.
 
-    reference (``reference_ops::LogSoftmax``), fixed point: D(k) and e as in :class:`qimport.qnn.softmax.Softmax`
-    with beta 1, k beyond the range counts nothing; L = logarithm of the sum of rdbpot(e, 12) in Q5.26
-    (:mod:`qimport.qnn.logarithm`); a k of which -k <= max(-limit - 1, MBQM(L - 2^31) of 1 / m) gives the lowest
-    code, else clamp(rdbpot(D(k) - L, 22) + hi).
-    builtin, xnnpack (``optimized_ops::LogSoftmax``), float: L = f32(log(sum of f32(exp(f32(-s_in * k))))), the
-    sum in index order; c = f32(s_in / s_out); p = f32(f32(f32(s_in * max(row)) + L) / s_out);
+    With k = max(row) - x, reference (``reference_ops::LogSoftmax``), fixed point: D(k) and e as in
+    :class:`qimport.qnn.softmax.Softmax` with beta 1, k beyond the range counts nothing; L = logarithm of the
+    sum of rdbpot(e, 12) in Q5.26 (:mod:`qimport.qnn.logarithm`); a k of which -k <= max(-limit - 1, MBQM(L -
+    2^31) of 1 / m) gives the lowest code, else clamp(rdbpot(D(k) - L, 22) + hi).
+    builtin, xnnpack (``optimized_ops::LogSoftmax``), float: L = f32(log(sum of f32(exp(f32(-s_in * k))))),
+    the sum in index order; c = f32(s_in / s_out); p = f32(f32(f32(s_in * max(row)) + L) / s_out);
     clamp(rne(f32(f32(c * x) - p)) + z_out).
-    float32: f32(f32(v - max(row)) - f32(log(sum of f32(exp(f32(v - max(row))))))), the sum in index order; within 1
-    unit in the last place of the logarithm, as builtin sums in another order: 64 of results that are not close to 0.
+    float32: f32(f32(v - max(row)) - f32(log(sum of f32(exp(f32(v - max(row))))))), the sum in index order;
+    within 1 unit in the last place of the logarithm, as builtin sums in another order: 64 of results that are
+    not close to 0.
 
     C1 operand and result are of one type, int8, uint8 or float32, and of one shape, rank at least 1.
     C2 the result has scale 1/16 and the highest code as zero point.

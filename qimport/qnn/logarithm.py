@@ -1,7 +1,7 @@
 """The natural logarithm in fixed point (``reference_ops::log_x_for_x_greater_than_or_equal_to_1``).
 
-A number z of Q12.19 is 2^n * r. n is found once from z and once from z * sqrt(1/2), so that r can be chosen from
-sqrt(1/2) to 1; log r is a rational function about fourth root of 1/2.
+A number z of Q12.19 is 2^n * r. n is found once from z and once from z * sqrt(1/2), so that r can be chosen
+from sqrt(1/2) to 1; log r is a rational function about fourth root of 1/2.
 The steps are written once, for :class:`Numbers` in NumPy and for values of a graph that is being lowered.
 """
 
@@ -97,17 +97,26 @@ def logarithm(on: Numbers, z: Number) -> Number:
 class _Arrays:
     """:class:`Numbers` on int64 arrays."""
 
-    wrap = staticmethod(fp.wrap32)
-    saturate = staticmethod(fp.saturate32)
-    shift_left = staticmethod(np.left_shift)
-    shift_right = staticmethod(np.right_shift)
-    smaller = staticmethod(np.minimum)
-    larger = staticmethod(np.maximum)
+    def wrap(self, a: Int) -> Int:
+        return fp.wrap32(a)
 
-    @staticmethod
-    def leading_zeros(a: Int) -> Int:
-        """Of the bits as an unsigned number."""
+    def saturate(self, a: Int) -> Int:
+        return fp.saturate32(a)
+
+    def shift_left(self, a: Int, count: Number) -> Int:
+        return np.asarray(a << count, np.int64)
+
+    def shift_right(self, a: Int, count: Number) -> Int:
+        return np.asarray(a >> count, np.int64)
+
+    def leading_zeros(self, a: Int) -> Int:
         return fp.count_leading_zeros32(a & 0xFFFFFFFF)
+
+    def smaller(self, a: Int, b: Int) -> Int:
+        return np.asarray(np.minimum(a, b), np.int64)
+
+    def larger(self, a: Int, b: Int) -> Int:
+        return np.asarray(np.maximum(a, b), np.int64)
 
 
 def log_of_at_least_one(z: Int) -> Int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,14 +25,15 @@ class Prelu(QnnOperation):
     """v from 0 on, alpha * v below, alpha stretched to v.
 
     With d = x - z_in and a = alpha - z_alpha: clamp(z_out + MBQM(d) of f32(s_in / s_out)) from 0 on, below
-    clamp(z_out + MBQM(wrap32(d * a)) of f32(f32(s_in * s_alpha) / s_out)) (``reference_ops::BroadcastPrelu4DSlow``).
+    clamp(z_out + MBQM(wrap32(d * a)) of f32(f32(s_in * s_alpha) / s_out))
+    (``reference_ops::BroadcastPrelu4DSlow``).
     The delegate takes float32 with a constant alpha only; all modes give the same bytes but for numbers below
     2^-126, which XNNPACK takes for 0.
     float32: v if v >= 0, else f32(v * alpha).
 
     C1 operand and result are of one type, int8, uint8, int16 or float32; alpha is of the same one, int8 for
-    int16; the result has the operand's shape. C2 alpha has no more dimensions than the operand and each of its
-    dimensions is 1 or the operand's. C3 integers have one scale and one zero point each; both factors are
+    int16; the result has the operand's shape. C2 alpha has no more dimensions than the operand and each of
+    its dimensions is 1 or the operand's. C3 integers have one scale and one zero point each; both factors are
     under 2^31.
     """
 
@@ -64,7 +65,9 @@ class Prelu(QnnOperation):
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the class."""
-        x, alpha, out = call.array(0), call.array(1), call.output
+        x: Any = call.array(0)
+        alpha: Any = call.array(1)
+        out = call.output
         if out.dtype == "float32":
             with np.errstate(all="ignore"):
                 return (np.where(x >= 0, x, x * alpha),)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from qimport.ir.graph import operation
+from qimport import real
+from qimport.ir.graph import Numerics, operation
 from qimport.qnn.unary import UnaryOperation, everywhere
 
 
@@ -32,14 +34,14 @@ class Ceil(RealFunction):
 class Cos(RealFunction):
     """The cosine, within 1 unit in the last place of glibc's ``cosf``.
 
-    xnnpack: XNNPACK's polynomial after a short reduction is within 2^-22, which near zeros of the function is much
-    in units of the last place: 131072 of them for arguments up to 12.
+    xnnpack: XNNPACK's polynomial after a short reduction is within 2^-22, which near zeros of the function is
+    much in units of the last place: 131072 of them for arguments up to 12.
     """
 
     NAME = "qnn.cos"
     TFLITE: ClassVar[tuple[str, ...]] = ("COS",)
     REAL = everywhere("cos")
-    BOUNDS = {"reference": 1, "builtin": 1, "xnnpack": 131_072}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 131_072}
 
 
 @operation
@@ -62,7 +64,7 @@ class Round(RealFunction):
 
     NAME = "qnn.round"
     TFLITE: ClassVar[tuple[str, ...]] = ("ROUND",)
-    REAL = {**everywhere("round"), "xnnpack": "rint"}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("round"), "xnnpack": "rint"}
     IN_REFERENCE = False
 
 
@@ -74,7 +76,7 @@ class Sin(RealFunction):
     NAME = "qnn.sin"
     TFLITE: ClassVar[tuple[str, ...]] = ("SIN",)
     REAL = everywhere("sin")
-    BOUNDS = {"reference": 1, "builtin": 1, "xnnpack": 131_072}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 131_072}
 
 
 @operation

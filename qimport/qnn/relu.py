@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,15 +20,15 @@ class BoundedIdentity(UnaryOperation):
     """A member of the RELU family: clamp(MBQM(x - z_in, m, e) + z_out) to the bounds of the activation.
 
     (m, e) = quantize_multiplier(f32(s_in / s_out)), MBQM rounds as ``double_away``; the bounds are
-    :func:`qimport.fixedpoint.activation_range`. The delegate takes no quantized ones; reference equals builtin
-    (``reference_ops::ReluX``). float32: comparisons alone, so -0 and NaN stay; XNNPACK gives 0 for numbers
-    below 2^-126.
+    :func:`qimport.fixedpoint.activation_range`. The delegate takes no quantized ones; reference equals
+    builtin (``reference_ops::ReluX``). float32: comparisons alone, so -0 and NaN stay; XNNPACK gives 0 for
+    numbers below 2^-126.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 s_in / s_out is under 2^31.
     """
 
-    TYPES = ("int8", "uint8", "float32")
-    DELEGATED = ("float32",)
+    TYPES: ClassVar[tuple[str, ...]] = ("int8", "uint8", "float32")
+    DELEGATED: ClassVar[tuple[str, ...]] = ("float32",)
     ACTIVATION: ClassVar[str]
 
     def verify(self, call: Call) -> None:
@@ -108,8 +108,8 @@ class LeakyRelu(UnaryOperation):
 
     reference, builtin (``reference_ops::QuantizeLeakyRelu``): clamp(z_out + MBQM(d) of p from 0 on), below it
     MBQM(d) of n, for a negative n -MBQM(d) of -n; int16 in builtin MBQM(-d) of -n.
-    xnnpack, 8 bits: clamp(((d * m + 128) >> 8) + z_out), m = rne(256 p) from 0 on, rne(256 f32(p * alpha)) below;
-    taken for p from 2^-8 to 2^7 and f32(p * alpha) from -127.99609375 to 128, not under 2^-8 in size.
+    xnnpack, 8 bits: clamp(((d * m + 128) >> 8) + z_out), m = rne(256 p) from 0 on, rne(256 f32(p * alpha))
+    below; taken for p from 2^-8 to 2^7 and f32(p * alpha) from -127.99609375 to 128, not under 2^-8 in size.
     float32: f32(v * alpha) for v that are not above 0.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 p and n are under 2^31 in size.
@@ -151,7 +151,7 @@ class LeakyRelu(UnaryOperation):
         """The formula of the kernel family."""
         if call.input(0).dtype != "float32":
             return super().evaluate(call)
-        x = call.array(0)
+        x: Any = call.array(0)
         with np.errstate(all="ignore"):
             return (np.where(x > 0, x, x * np.float32(self.alpha)),)
 
@@ -170,4 +170,4 @@ class LeakyRelu(UnaryOperation):
             else:
                 small = -rescaled(d, -n)
             scaled = np.where(d >= 0, rescaled(d, p), small)
-        return np.clip(scaled + target.quant.zero_point, *INTEGER_RANGE[target.dtype])
+        return np.asarray(np.clip(scaled + target.quant.zero_point, *INTEGER_RANGE[target.dtype]), np.int64)

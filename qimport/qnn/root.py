@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,8 +24,8 @@ class Sqrt(UnaryOperation):
 
     8 bits, int16: clamp(trunc(f32(sqrt(f32(s_in * (x - z_in))) / s_out)) + z_out). The interpreter fails for
     codes under z_in; here they count as z_in.
-    float32: correctly rounded; xnnpack 2 units in the last place (it multiplies by an estimated reciprocal), and
-    numbers below 2^-126 count as 0 there.
+    float32: correctly rounded; xnnpack 2 units in the last place (it multiplies by an estimated reciprocal),
+    and numbers below 2^-126 count as 0 there.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -34,13 +35,13 @@ class Sqrt(UnaryOperation):
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     REAL = everywhere("sqrt")
-    BOUNDS = {"xnnpack": 2}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"xnnpack": 2}
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the class."""
         root = np.sqrt(np.maximum(real_values(x, source), np.float32(0)))
         whole = np.trunc(root / np.float32(target.quant.scale)).astype(np.float64)
-        return np.clip(whole + target.quant.zero_point, *INTEGER_RANGE[target.dtype]).astype(np.int64)
+        return np.asarray(np.clip(whole + target.quant.zero_point, *INTEGER_RANGE[target.dtype]), np.int64)
 
 
 @operation
@@ -52,8 +53,8 @@ class Rsqrt(UnaryOperation):
     t = MBQM(1, a, b + 20): clamp(MBQM(t, m, e - 20) + z_out), (m, e) of 1 / f64(f32(sqrt(s_in) * s_out)).
     The interpreter fails for codes under z_in; here they count as z_in.
     int16: :mod:`qimport.qnn.interpolation` of f32(1 / sqrt(v)), of the result's highest number for v = 0.
-    float32: f32(1 / sqrt(v)); xnnpack 2 units in the last place (estimates refined by Newton's rule), with NaN
-    for 0.
+    float32: f32(1 / sqrt(v)); xnnpack 2 units in the last place (estimates refined by Newton's rule), with
+    NaN for 0.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -63,7 +64,7 @@ class Rsqrt(UnaryOperation):
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     REAL = everywhere("rsqrt")
-    BOUNDS = {"xnnpack": 2}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"xnnpack": 2}
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the element type."""

@@ -2,9 +2,9 @@
 
 With an input scale of 2^-12, for TANH also 2^-11 (within a thousandth of the exponent), builtin and xnnpack
 compute gemmlowp's functions on 16 bits, TANH of sat16(x << k), k = 1 for 2^-11 (``optimized_ops``).
-Otherwise, and in reference (``reference_integer_ops``): m = s_in * 4096 * 3 is doubled h times until it is over
-16383.5, then cut to an integer; m = 3 << k and h = 0 for the scales named above. v = (x * m + 2^(h-1)) >> h,
-no rounding for h = 0. SIGMOID has a step of 1/24, T below is that table and a = |v|:
+Otherwise, and in reference (``reference_integer_ops``): m = s_in * 4096 * 3 is doubled h times until it is
+over 16383.5, then cut to an integer; m = 3 << k and h = 0 for the scales named above. v = (x * m + 2^(h-1))
+>> h, no rounding for h = 0. SIGMOID has a step of 1/24, T below is that table and a = |v|:
 
 logistic: u = a >> 9; r = 0x7FFF << 10 if u >= 255, else (T[u] << 9) + (a & 511) * (T[u + 1] - T[u]);
 (r + 512) >> 10 for v from 0 on, else (2^25 - r + 511) >> 10.
@@ -57,7 +57,7 @@ class InputScale:
 
     @classmethod
     def of(cls, scale: float, powers: int) -> InputScale:
-        """For a float32 scale of a function that has its own way for ``powers`` powers of two from 2^-12 on."""
+        """For a float32 scale; the function has a way of its own for ``powers`` scales from 2^-12 on."""
         exponent = np.float32(np.log(np.float32(scale))) * np.float32(1 / np.log(np.float32(2)))
         nearest = fp.round_away(exponent)
         power = 12 + int(nearest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,12 +43,12 @@ class Abs(UnaryOperation):
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the class."""
         if source.dtype == "int32":
-            return fp.wrap32(np.abs(x))
+            return np.asarray(fp.wrap32(np.abs(x)), np.int64)
         before, after = source.quant, target.quant
         size = np.abs(x - before.zero_point)
         if before.scale != after.scale:
             size = rescaled(size, fp.f32(before.scale / after.scale))
-        return np.clip(size + after.zero_point, *INTEGER_RANGE[target.dtype])
+        return np.asarray(np.clip(size + after.zero_point, *INTEGER_RANGE[target.dtype]), np.int64)
 
 
 @operation
@@ -90,6 +90,6 @@ class Sign(UnaryOperation):
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """Comparisons with 0."""
-        x = call.array(0)
+        x: Any = call.array(0)
         one, zero = x.dtype.type(1), x.dtype.type(0)
         return (np.where(x > 0, one, np.where(x < 0, -one, np.where(x == x, zero, x))),)

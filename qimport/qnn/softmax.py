@@ -14,8 +14,8 @@ from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.base import QnnOperation
 from qimport.qnn import softmax16
+from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_shape
 
 INTEGER_BITS = 5
@@ -25,7 +25,12 @@ SUM_LIMIT = 2**28
 """The fixed-point kernel refuses rows whose sum of exponentials, in units of 2^-19, reaches this: 512."""
 
 
-RESULTS = {"int8": ("int8", "int16"), "uint8": ("uint8", "int16"), "int16": ("int16",), "float32": ("float32",)}
+RESULTS = {
+    "int8": ("int8", "int16"),
+    "uint8": ("uint8", "int16"),
+    "int16": ("int16",),
+    "float32": ("float32",),
+}
 """Element types of results for each element type of operands."""
 
 
@@ -47,8 +52,8 @@ class Softmax(QnnOperation):
     (m, p) = quantize_multiplier(min(beta * s_in * 2^26, 2^31 - 1)); a k over floor(31 * 2^26 / 2^p) gives the
     lowest code and counts nothing; else e = exp_on_negative_values(high_mul(-k << p, m)) in Q0.31; h =
     leading zeros of the sum of rdbpot(e, 12); r = one_over_one_plus_x of the normalized sum;
-    clamp(rdbpot(high_mul(r, e), 12 - h + 31 - bits) + lo), bits the result's width and lo its lowest code, even
-    where its zero point is another.
+    clamp(rdbpot(high_mul(r, e), 12 - h + 31 - bits) + lo), bits the result's width and lo its lowest code,
+    even where its zero point is another.
     The sum is kept modulo 2^32, that is 8192. Rows where it then is 512 or more end the process of the
     interpreter; here they give the lowest code throughout, which is what the last shift, 32 bits or more,
     leaves.
@@ -59,13 +64,13 @@ class Softmax(QnnOperation):
     uint8: clamp(trunc(f32(f32(e * inverse) + 0.5))).
 
     int16: :func:`qimport.qnn.softmax16.softmax`.
-    float32: e = f32(exp(f32(f32(v - max(row)) * beta))) over its sum, taken in index order. reference divides,
-    within 2 units in the last place of it; builtin multiplies by the reciprocal, and both it and XNNPACK, which
-    takes a beta of 1, use exponentials and orders of their own: 64 units.
+    float32: e = f32(exp(f32(f32(v - max(row)) * beta))) over its sum, taken in index order. reference
+    divides, within 2 units in the last place of it; builtin multiplies by the reciprocal, and both it and
+    XNNPACK, which takes a beta of 1, use exponentials and orders of their own: 64 units.
 
     C1 operand and result are of one 8-bit type, int16 or float32 and of one shape, rank at least 1; 8-bit
-    operands may have int16 results. C2 the result has scale 1/256 within 0.1 % and the lowest code as zero point;
-    int16 ones 1/32768, and 0 for int16 operands. C3 beta is positive and finite.
+    operands may have int16 results. C2 the result has scale 1/256 within 0.1 % and the lowest code as zero
+    point; int16 ones 1/32768, and 0 for int16 operands. C3 beta is positive and finite.
     """
 
     NAME = "qnn.softmax"

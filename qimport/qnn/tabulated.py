@@ -53,8 +53,8 @@ class TabulatedFunction(UnaryOperation):
 class Elu(TabulatedFunction):
     """e^v - 1 below 0, v from there on; the interpreter has no reference kernel.
 
-    float32: within 1 unit in the last place of glibc's ``expm1f`` and of XNNPACK's polynomial (60 000 arguments);
-    XNNPACK takes numbers below 2^-126 for 0.
+    float32: within 1 unit in the last place of glibc's ``expm1f`` and of XNNPACK's polynomial (60 000
+    arguments); XNNPACK takes numbers below 2^-126 for 0.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -65,7 +65,7 @@ class Elu(TabulatedFunction):
     DELEGATED = ("int8", "float32")
     TABLE = everywhere("elu")
     REAL = everywhere("elu")
-    BOUNDS = {"builtin": 1, "xnnpack": 1}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"builtin": 1, "xnnpack": 1}
 
     IN_REFERENCE = False
 
@@ -75,8 +75,8 @@ class Elu(TabulatedFunction):
 class Exp(TabulatedFunction):
     """e^v.
 
-    float32: within 1 unit in the last place of glibc's ``expf`` (37 of 60 000 arguments differ); xnnpack: 64 up
-    to v = 80, as XNNPACK reduces v in float32; it gives 0 for NaN.
+    float32: within 1 unit in the last place of glibc's ``expf`` (37 of 60 000 arguments differ); xnnpack: 64
+    up to v = 80, as XNNPACK reduces v in float32; it gives 0 for NaN.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -87,7 +87,7 @@ class Exp(TabulatedFunction):
     DELEGATED = ("float32",)
     TABLE = everywhere("exp")
     REAL = everywhere("exp")
-    BOUNDS = {"reference": 1, "builtin": 1, "xnnpack": 64}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 64}
 
 
 @operation
@@ -95,8 +95,9 @@ class Exp(TabulatedFunction):
 class Log(TabulatedFunction):
     """The natural logarithm; in tables, numbers that are not positive give the result's lowest code.
 
-    float32: within 1 unit in the last place of glibc's ``logf`` (74 of 60 000 arguments differ); xnnpack: 64 of
-    XNNPACK's polynomial but for v from 0.8 to 1.25, where it is within 2^-20; numbers below 2^-126 count as 0.
+    float32: within 1 unit in the last place of glibc's ``logf`` (74 of 60 000 arguments differ); xnnpack: 64
+    of XNNPACK's polynomial but for v from 0.8 to 1.25, where it is within 2^-20; numbers below 2^-126 count
+    as 0.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -107,7 +108,7 @@ class Log(TabulatedFunction):
     DELEGATED = ("float32",)
     TABLE = everywhere("log")
     REAL = everywhere("log")
-    BOUNDS = {"reference": 1, "builtin": 1, "xnnpack": 64}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 64}
 
     def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
         """log v, or the smallest number that the result can hold."""
@@ -121,8 +122,8 @@ class Log(TabulatedFunction):
 class Gelu(TabulatedFunction):
     """v / 2 * erfc(-v sqrt(1/2)), or v / 2 * (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))) if ``approximate``.
 
-    float32: the factor of v / 2 is within 2^-22 of the interpreter's, which near -5, where little is left of it,
-    is much in units of the last place; up to 48 of them from -2 on (60 000 arguments).
+    float32: the factor of v / 2 is within 2^-22 of the interpreter's, which near -5, where little is left of
+    it, is much in units of the last place; up to 48 of them from -2 on (60 000 arguments).
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -173,7 +174,7 @@ class Logistic(TabulatedFunction):
         **everywhere("logistic"),
         "reference": "logistic_by_cases",
     }
-    BOUNDS = {"reference": 2, "builtin": 8, "xnnpack": 8}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 2, "builtin": 8, "xnnpack": 8}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
@@ -204,7 +205,7 @@ class Tanh(TabulatedFunction):
     DELEGATED = ("int8", "uint8", "float32")
     TABLE = everywhere("tanh")
     REAL = everywhere("tanh")
-    BOUNDS = {"reference": 2, "builtin": 8, "xnnpack": 8}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 2, "builtin": 8, "xnnpack": 8}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""

@@ -39,7 +39,10 @@ def real_values(x: Int, source: TensorType) -> Float32:
 
 
 def tabulated(y: Float32, target: TensorType, family: Numerics) -> Int:
-    """Codes for float results ``y``, by the formulas of :class:`qimport.qnn.tabulated.TabulatedFunction`; NaN gives what 0 gives."""
+    """Codes for float results ``y``; NaN gives what 0 gives.
+
+    By the formulas of :class:`qimport.qnn.tabulated.TabulatedFunction`.
+    """
     quant = target.quant
     scaled = np.where(np.isnan(y), np.float32(0), y) * (np.float32(1) / np.float32(quant.scale))
     zero = np.float32(quant.zero_point)

@@ -25,6 +25,7 @@ Kind = Literal[
     "hard_swish",
     "hard_swish_by_gate",
     "hard_swish_by_sixth",
+    "hard_swish_sixth_last",
     "log",
     "logistic",
     "logistic_by_cases",
@@ -54,7 +55,7 @@ FUNCTIONS64: dict[str, Function] = {
     name: getattr(elementary, name)
     for name in ("cos", "erfc", "exp", "expm1", "log", "logistic", "sin", "tanh")
 }
-"""Functions that exist as float64 steps, for arguments that float32 has: with a relative error below 2^-45."""
+"""Functions as float64 steps, for arguments in the range of float32: with a relative error below 2^-45."""
 
 
 def _rounded(function: Function, at: Steps, x: Lanes) -> Lanes:
@@ -71,6 +72,7 @@ FUNCTIONS: dict[str, Function] = {
     "hard_swish": activation.hard_swish,
     "hard_swish_by_gate": activation.hard_swish_by_gate,
     "hard_swish_by_sixth": activation.hard_swish_by_sixth,
+    "hard_swish_sixth_last": activation.hard_swish_sixth_last,
     "logistic_by_cases": activation.logistic_by_cases,
     "logistic_by_element": eigen.logistic_by_element,
     "logistic_in_packets": eigen.logistic_in_packets,

@@ -15,6 +15,7 @@ from qimport.qnn.log_softmax import LogSoftmax
 from qimport.qnn.softmax import Softmax
 from tests.cases import Draw, Operand, OperatorCase
 from tests.one_operator.model import OneOperator, generator
+from tests.one_operator.unary import with_bound
 from tests.single_op import quantized
 
 
@@ -25,7 +26,7 @@ def row_shape(draw: Draw) -> tuple[int, ...]:
 
 
 def operand(draw: Draw, dtype: str, spread: float) -> Operand:
-    """Codes over the whole range, or close together; floats about 0, at most ``spread`` times a normal variable."""
+    """Codes over the whole range, or close together; floats about 0, ``spread`` wide at most."""
     shape = row_shape(draw)
     if dtype == "float32":
         value = draw.rng.normal(size=shape) * draw.pick(0.1, 1, 1, spread)
@@ -40,10 +41,8 @@ def operand(draw: Draw, dtype: str, spread: float) -> Operand:
 
 
 def case_of(op: QnnOperation, x: Operand, out: TensorType, **options: object) -> OneOperator:
-    """A case with the bound of its worst mode."""
-    case = OperatorCase(op, (x,), out, op.TFLITE[0], options, version=1)
-    bound = max(op.ulp_bound(case.call(mode)) for mode in ("reference", "builtin", "xnnpack"))
-    return OneOperator(case.file(), (case.inputs,), str(case), bound)
+    """A model with the bound of its worst mode."""
+    return with_bound(OperatorCase(op, (x,), out, op.TFLITE[0], options, version=1))
 
 
 def softmax(dtype: str, result: str, draw: Draw) -> OneOperator:
@@ -62,7 +61,9 @@ for _pair in ("int8 int8", "uint8 uint8", "int8 int16", "uint8 int16", "int16 in
     generator(f"SOFTMAX {_pair}")(partial(softmax, *_pair.split()))
 
 
-def along_rows(op: QnnOperation, results: dict[str, tuple[float, int]], dtype: str, draw: Draw) -> OneOperator:
+def along_rows(
+    op: QnnOperation, results: dict[str, tuple[float, int]], dtype: str, draw: Draw
+) -> OneOperator:
     """Results of the one quantization there is."""
     x = operand(draw, dtype, 1)
     out = x.type if dtype == "float32" else quantized(dtype, x.type.shape, *results[dtype])
@@ -71,7 +72,9 @@ def along_rows(op: QnnOperation, results: dict[str, tuple[float, int]], dtype: s
 
 for _dtype in ("int8", "uint8", "float32"):
     generator(f"LOG_SOFTMAX {_dtype}")(partial(along_rows, LogSoftmax(), log_softmax.RESULT, _dtype))
-    generator(f"L2_NORMALIZATION {_dtype}")(partial(along_rows, L2Normalization(), l2_normalization.RESULT, _dtype))
+    generator(f"L2_NORMALIZATION {_dtype}")(
+        partial(along_rows, L2Normalization(), l2_normalization.RESULT, _dtype)
+    )
 
 
 @generator("LOCAL_RESPONSE_NORMALIZATION")

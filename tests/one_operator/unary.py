@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from qimport.ir.graph import Array
+from qimport.ir.graph import NUMERICS, Array
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.prelu import SLOPES, Prelu
@@ -16,7 +16,7 @@ from qimport.qnn.relu import RELU_FAMILY, LeakyRelu
 from qimport.qnn.root import Rsqrt, Sqrt
 from qimport.qnn.sign import Abs, Neg, Sign
 from qimport.qnn.tabulated import Elu, Exp, Gelu, Log, Logistic, Tanh
-from qimport.qnn.unary import UnaryOperation
+from qimport.qnn.unary import QUANTIZED, UnaryOperation
 from tests.cases import Draw, Operand, OperatorCase
 from tests.one_operator.model import OneOperator, generator
 from tests.single_op import all_codes, quantized
@@ -75,13 +75,13 @@ def quantized_types(draw: Draw, op: UnaryOperation, dtype: str, size: int) -> tu
     return quantized(dtype, (size,), before, zeros[0]), quantized(dtype, (size,), after, zeros[1])
 
 
-def quantized_case(make: Make, dtype: str, draw: Draw) -> OneOperator:
+def quantized_case(make: Make, dtype: str, draw: Draw) -> OperatorCase:
     """All codes of one quantization."""
     op = make(draw)
     size = fed_codes(draw, dtype, 0, False).size
     x, out = quantized_types(draw, op, dtype, size)
     codes = np.resize(fed_codes(draw, dtype, x.quant.zero_point, isinstance(op, POSITIVE)), size)
-    return OneOperator.of(unary_case(op, Operand(x, value=codes), out))
+    return unary_case(op, Operand(x, value=codes), out)
 
 
 def unary_case(op: UnaryOperation, x: Operand, out: TensorType) -> OperatorCase:
@@ -94,7 +94,7 @@ def options(op: UnaryOperation) -> dict[str, object]:
     return {name: getattr(op, name) for name in ("alpha", "approximate") if hasattr(op, name)}
 
 
-def float_case(make: Make, draw: Draw) -> OneOperator:
+def float_case(make: Make, draw: Draw) -> OperatorCase:
     """Numbers of every size that the function is for."""
     op, shape = make(draw), small_shape(draw)
     low, high = REAL_RANGES.get(type(op), (-12.0, 12.0))
@@ -102,19 +102,17 @@ def float_case(make: Make, draw: Draw) -> OneOperator:
     x = np.where(draw.rng.random(shape) < 0.3, np.clip(np.rint(x * 2) / 2, low, high), x)
     type_ = TensorType("float32", shape)
     operand = Operand(type_, value=np.asarray(x, np.float32))
-    case = unary_case(op, operand, type_)
-    bound = max(op.ulp_bound(case.call(mode)) for mode in ("reference", "builtin", "xnnpack"))
-    return OneOperator(case.file(), (case.inputs,), str(case), bound)
+    return unary_case(op, operand, type_)
 
 
-def integer_case(make: Make, dtype: str, draw: Draw) -> OneOperator:
+def integer_case(make: Make, dtype: str, draw: Draw) -> OperatorCase:
     """Numbers that are no codes."""
     op, shape = make(draw), small_shape(draw)
     type_ = TensorType(dtype, shape)
     lowest, highest = INTEGER_RANGE.get(dtype, (-9, 9))
     x = draw.rng.integers(lowest, highest, shape, endpoint=True) >> int(draw.rng.integers(0, 31))
     operand = Operand(type_, value=np.asarray(x, type_.numpy))
-    return OneOperator.of(unary_case(op, operand, type_))
+    return unary_case(op, operand, type_)
 
 
 def _leaky(draw: Draw) -> UnaryOperation:
@@ -137,16 +135,28 @@ def _default(kind: type[UnaryOperation], _draw: Draw) -> UnaryOperation:
     return kind()
 
 
+def drawn(kind: type[UnaryOperation], dtype: str, draw: Draw) -> OperatorCase:
+    """A case of one operation and element type."""
+    make = MAKE.get(kind, partial(_default, kind))
+    if dtype == "float32":
+        return float_case(make, draw)
+    case = quantized_case if dtype in QUANTIZED else integer_case
+    return case(make, dtype, draw)
+
+
+def with_bound(case: OperatorCase) -> OneOperator:
+    """A model with the bound of the worst mode."""
+    bound = max(case.op.ulp_bound(case.call(mode)) for mode in NUMERICS)
+    return OneOperator(case.file(), (case.inputs,), str(case), bound)
+
+
+def _generated(kind: type[UnaryOperation], dtype: str, draw: Draw) -> OneOperator:
+    return with_bound(drawn(kind, dtype, draw))
+
+
 for _kind in KINDS:
-    _make = MAKE.get(_kind, partial(_default, _kind))
     for _dtype in _kind.TYPES:
-        _name = f"{_kind.TFLITE[0]} {_dtype}"
-        if _dtype == "float32":
-            generator(_name)(partial(float_case, _make))
-        elif _dtype in ("int8", "uint8", "int16"):
-            generator(_name)(partial(quantized_case, _make, _dtype))
-        else:
-            generator(_name)(partial(integer_case, _make, _dtype))
+        generator(f"{_kind.TFLITE[0]} {_dtype}")(partial(_generated, _kind, _dtype))
 
 
 def slopes(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -155,7 +165,7 @@ def slopes(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(draw.pick(1, size, size)) for size in shape[len(shape) - rank :])
 
 
-def prelu_case(dtype: str, draw: Draw) -> OneOperator:
+def prelu_case(dtype: str, draw: Draw) -> OperatorCase:
     """Alpha constant or fed, of any shape that stretches."""
     shape = tuple(int(size) for size in draw.rng.integers(1, 6, int(draw.rng.integers(1, 5))))
     stretched = slopes(draw, shape)
@@ -173,8 +183,12 @@ def prelu_case(dtype: str, draw: Draw) -> OneOperator:
             )
         value, slope = draw.codes(x), draw.codes(alpha)
     constant = Operand(alpha, data=slope) if draw.rng.random() < 0.7 else Operand(alpha, value=slope)
-    return OneOperator.of(OperatorCase(Prelu(), (Operand(x, value=value), constant), out, "PRELU", version=1))
+    return OperatorCase(Prelu(), (Operand(x, value=value), constant), out, "PRELU", version=1)
+
+
+def _prelu(dtype: str, draw: Draw) -> OneOperator:
+    return OneOperator.of(prelu_case(dtype, draw))
 
 
 for _dtype in SLOPES:
-    generator(f"PRELU {_dtype}")(partial(prelu_case, _dtype))
+    generator(f"PRELU {_dtype}")(partial(_prelu, _dtype))

@@ -99,10 +99,12 @@ def _zero_points(context: OperatorContext, *values: Value) -> None:
         context.require(fits, f"the zero point is {zero}; expected 0 for int16", value)
 
 
+def _plain(operation: type[UnaryOperation], _context: OperatorContext) -> UnaryOperation:
+    return operation()
+
+
 for _name, _versions, _operation, _check in UNARY:
-    importer(_name, versions=_versions)(
-        partial(_unary, _operation, lambda _context, kind=_operation: kind(), _check)
-    )
+    importer(_name, versions=_versions)(partial(_unary, _operation, partial(_plain, _operation), _check))
 
 
 def _leaky_relu_scale(context: OperatorContext, x: Value) -> None:
