@@ -20,9 +20,9 @@ def lower_arithmetic(emit: Emitter, op: Arithmetic, use: Use) -> Value:
     result = CODE[op.kind](emit, a, b)
     low, high = op.bounds(use.call)
     if low is not None:
-        result = _bounded(emit, result, low, "less")
+        result = bounded(emit, result, low, "less")
     if high is not None:
-        result = _bounded(emit, result, high, "greater")
+        result = bounded(emit, result, high, "greater")
     return emit.reshape(result, use.output.shape)
 
 
@@ -46,7 +46,7 @@ def ranked(emit: Emitter, x: Value) -> Value:
     return x if x.type.shape else emit.reshape(x, (1,))
 
 
-def _bounded(emit: Emitter, x: Value, bound: float, beyond: str) -> Value:
+def bounded(emit: Emitter, x: Value, bound: float, beyond: str) -> Value:
     """``bound`` where x is beyond it; a NaN stays."""
     if x.type.dtype != "float32":
         return emit.binary("max" if beyond == "less" else "min", x, bound)

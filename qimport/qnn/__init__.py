@@ -14,6 +14,7 @@ from qimport.qnn.dense import Dense
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
 from qimport.qnn.div import Div
 from qimport.qnn.dynamic_slice import DynamicSlice, DynamicUpdateSlice
+from qimport.qnn.float_batch_matmul import FloatBatchMatmul, HybridBatchMatmul
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
@@ -27,13 +28,16 @@ from qimport.qnn.l2_normalization import L2Normalization
 from qimport.qnn.local_response_normalization import LocalResponseNormalization
 from qimport.qnn.log_softmax import LogSoftmax
 from qimport.qnn.lstm import Lstm
+from qimport.qnn.lstm_basic import BasicLstm
 from qimport.qnn.matrix_diag import MatrixDiag, MatrixSetDiag
 from qimport.qnn.mean import Mean
 from qimport.qnn.mirror_pad import MirrorPad
 from qimport.qnn.one_hot import OneHot
+from qimport.qnn.ordering import ArgMax, ArgMin, Cumsum, TopK
 from qimport.qnn.pack import Pack
 from qimport.qnn.pad import Pad
 from qimport.qnn.pool2d import AveragePool2d, L2Pool2d, MaxPool2d
+from qimport.qnn.pow import Pow
 from qimport.qnn.prelu import Prelu
 from qimport.qnn.quantize import Dequantize, Quantize, Requantize
 from qimport.qnn.range import Range
@@ -64,8 +68,11 @@ __all__ = [
     "Abs",
     "Add",
     "AddN",
+    "ArgMax",
+    "ArgMin",
     "Arithmetic",
     "AveragePool2d",
+    "BasicLstm",
     "BatchMatmul",
     "BatchToSpace",
     "BroadcastArgs",
@@ -76,6 +83,7 @@ __all__ = [
     "Concat",
     "Conv2d",
     "Cos",
+    "Cumsum",
     "Dense",
     "DepthToSpace",
     "DepthwiseConv2d",
@@ -86,6 +94,7 @@ __all__ = [
     "Elu",
     "EmbeddingLookup",
     "Exp",
+    "FloatBatchMatmul",
     "FloatConv2d",
     "FloatDense",
     "FloatDepthwiseConv2d",
@@ -94,6 +103,7 @@ __all__ = [
     "GatherNd",
     "Gelu",
     "HardSwish",
+    "HybridBatchMatmul",
     "HybridConv2d",
     "HybridDense",
     "HybridDepthwiseConv2d",
@@ -118,6 +128,7 @@ __all__ = [
     "OneHot",
     "Pack",
     "Pad",
+    "Pow",
     "Prelu",
     "QnnOperation",
     "Quantize",
@@ -138,11 +149,11 @@ __all__ = [
     "ResizeNearestNeighbor",
     "Reverse",
     "ReverseSequence",
+    "Rnn",
     "Round",
     "Rsqrt",
     "ScatterNd",
     "Select",
-    "Rnn",
     "Shape",
     "Sign",
     "Sin",
@@ -160,6 +171,7 @@ __all__ = [
     "Svdf",
     "Tanh",
     "Tile",
+    "TopK",
     "Transpose",
     "TransposeConv",
     "Unpack",

@@ -108,6 +108,41 @@ def draw_add_n(draw: Draw) -> OneOperator:
     return one_operator(draw, "ADD_N", finite, dtype)
 
 
+@generator("POW int32")
+def draw_integer_pow(draw: Draw) -> OneOperator:
+    shapes = broadcast_shapes(draw, most=4)
+    x = numbers(draw, "int32", shapes[0])
+    y = np.asarray(draw.rng.integers(0, draw.pick(4, 12, 70), shapes[1]), np.int32)
+    return _pow(x, y)
+
+
+@generator("POW float32")
+def draw_float_pow(draw: Draw) -> OneOperator:
+    shapes = broadcast_shapes(draw, most=4)
+    size = np.exp(draw.rng.normal(0, 2, shapes[0]))
+    x = np.where(draw.rng.random(shapes[0]) < 0.1, 0.0, size).astype(np.float32)
+    y = draw.rng.normal(0, 4, shapes[1]).astype(np.float32)
+    if draw.rng.random() < 0.5:
+        y = np.rint(y)
+        x = np.where(draw.rng.random(x.shape) < 0.5, -x, x)
+    return _pow(np.asarray(x, np.float32), np.asarray(y, np.float32), bound=1)
+
+
+def _pow(x: Array, y: Array, bound: int = 0) -> OneOperator:
+    """The exponent is a constant where it is one element."""
+    model = ModelBuilder()
+    constant = y.size == 1 and x.shape != y.shape
+    tensors = [
+        model.tensor(x.shape, x.dtype.name),
+        model.tensor(y.shape, y.dtype.name, data=y if constant else None),
+    ]
+    result = model.tensor(np.broadcast_shapes(x.shape, y.shape), x.dtype.name)
+    model.operator("POW", tensors, [result])
+    fed = 1 if constant else 2
+    text = f"POW {x.dtype}{x.shape} by {y if constant else y.shape}"
+    return OneOperator(model.build(tensors[:fed], [result]), ([x, y][:fed],), text, bound)
+
+
 @generator("LOGICAL_NOT")
 def draw_logical_not(draw: Draw) -> OneOperator:
     return one_operator(draw, "LOGICAL_NOT", [numbers(draw, "bool", dimensions(draw))], "bool")
