@@ -17,6 +17,7 @@ from qimport.prim.layer_norm16 import LayerNorm16
 from qimport.prim.lookup import Lut16
 from qimport.prim.mac import Mac
 from qimport.prim.math import Math
+from qimport.prim.ordering import ArgReduce, Cumulate, TopK
 from qimport.prim.reduce import (
     Reduce,
     ReduceKind,
@@ -33,12 +34,14 @@ from qimport.prim.softmax import Softmax
 
 __all__ = [
     "Activation16",
+    "ArgReduce",
     "Binary",
     "Broadcast",
     "Cast",
     "Clamp",
     "Compare",
     "Concat",
+    "Cumulate",
     "DivRound",
     "DynamicSlice",
     "FloatMac",
@@ -68,6 +71,7 @@ __all__ = [
     "Slice",
     "Softmax",
     "ToInt",
+    "TopK",
     "Transpose",
     "UpdateSlice",
     "While",
