@@ -52,8 +52,8 @@ class IntegerSteps:
             admit = self._logistic(self._finish(lstm.gates[0], parts["input"], c))
         else:
             admit = emit.binary("sub", emit.constant(np.array([INT16_MAX], np.int32)), forget)
-        kept = self._divide_by_pot(emit.binary("mul", forget, emit.cast(c, "int32")), 15)
-        added = self._divide_by_pot(emit.binary("mul", admit, update), 30 + lstm.cell_exponent)
+        kept = divide_by_pot(emit, emit.binary("mul", forget, emit.cast(c, "int32")), 15)
+        added = divide_by_pot(emit, emit.binary("mul", admit, update), 30 + lstm.cell_exponent)
         limits = (-lstm.cell_clip, lstm.cell_clip) if lstm.cell_clip > 0 else (INT16_MIN, INT16_MAX)
         c = emit.clamp(emit.binary("add", kept, added), 0, *limits, "int16")
         opening = self._logistic(self._finish(lstm.gates[-1], parts["output"], c))
@@ -163,17 +163,19 @@ class IntegerSteps:
         return self.emit.clamp(x, 0, INT16_MIN, INT16_MAX, "int16")
 
     def _logistic(self, x: Value) -> Value:
-        return self._activation(prim.Activation16("logistic"), x)
+        return activation(self.emit, prim.Activation16("logistic"), x)
 
     def _tanh(self, x: Value, integer_bits: int) -> Value:
-        return self._activation(prim.Activation16("tanh", integer_bits), x)
+        return activation(self.emit, prim.Activation16("tanh", integer_bits), x)
 
-    def _activation(self, op: prim.Activation16, x: Value) -> Value:
-        return self.emit.cast(self.emit.emit(op, (x,), x.type), "int32")
 
-    def _divide_by_pot(self, x: Value, exponent: int) -> Value:
-        """x / 2^exponent, ties away from zero, without the double rounding of ``prim.rescale``."""
-        emit = self.emit
-        sign = emit.binary("shift_right", x, 31)
-        half = emit.binary("add", emit.binary("add", x, 1 << (exponent - 1)), sign)
-        return emit.binary("shift_right", half, exponent)
+def activation(emit: Emitter, op: prim.Activation16, x: Value) -> Value:
+    """int32 of a 16-bit activation of int16."""
+    return emit.cast(emit.emit(op, (x,), x.type), "int32")
+
+
+def divide_by_pot(emit: Emitter, x: Value, exponent: int) -> Value:
+    """x / 2^exponent, ties away from zero, without the double rounding of ``prim.rescale``."""
+    sign = emit.binary("shift_right", x, 31)
+    half = emit.binary("add", emit.binary("add", x, 1 << (exponent - 1)), sign)
+    return emit.binary("shift_right", half, exponent)

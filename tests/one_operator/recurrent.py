@@ -17,6 +17,7 @@ INVOCATIONS = 3
 
 FAMILIES = (
     "BIDIRECTIONAL LSTM",
+    "LSTM BASIC",
     "LSTM float32",
     "LSTM hybrid",
     "LSTM int8",
@@ -356,4 +357,29 @@ def bidirectional_lstm(draw: Draw) -> OneOperator:
     operands += [*states, *[-1] * 9]
     model.operator("BIDIRECTIONAL_SEQUENCE_LSTM", operands, results, 3, **options)
     feeds = [made.real((*sizes.leading, sizes.inputs), 1.5) for _ in range(INVOCATIONS)]
+    return made.finish(x, results, feeds)
+
+
+@generator("LSTM BASIC")
+def lstm_basic(draw: Draw) -> OneOperator:
+    """The kernel with all gates in one matrix, uint8; all four results are looked at."""
+    made, batch = Recurrent(draw), draw.pick(1, 2, 3)
+    inputs, cells = draw.pick(1, 3, 8, 17), draw.pick(1, 2, 4, 8, 9, 19)
+    model, depth = made.model, inputs + cells
+    x = model.tensor((batch, inputs), "uint8", 1 / 128, 128)
+    h = model.tensor((batch, cells), "uint8", 1 / 128, 128, is_variable=True)
+    codes = draw.rng.integers(0, 256, (4 * cells, depth)).astype(np.uint8)
+    w = model.tensor((4 * cells, depth), "uint8", draw.scale(), draw.zero_point("uint8"), data=codes)
+    b_scale = draw.scale(1e-6, 1e-3)
+    b = model.tensor((4 * cells,), "int32", b_scale, data=made.ints((4 * cells,), "int32", 30000))
+    c = model.tensor((batch, cells), "int16", 2.0**-11, is_variable=True)
+    results = [
+        model.tensor((batch, cells), "uint8", 1 / 128, 128),
+        model.tensor((batch, cells), "int16", 2.0**-11),
+        model.tensor((batch, depth), "uint8", 1 / 128, 128),
+        model.tensor((batch, 4 * cells), "int16", 2.0**-12),
+    ]
+    made.notes.append(str((batch, inputs, cells, b_scale)))
+    model.operator("LSTM", [x, h, w, b, c], results, 2, kernel_type="BASIC")
+    feeds = [draw.rng.integers(0, 256, (batch, inputs)).astype(np.uint8) for _ in range(INVOCATIONS)]
     return made.finish(x, results, feeds)

@@ -8,6 +8,7 @@ from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.frontend.ops.rnn import merge, refuse_auxiliary
 from qimport.ir.graph import Value
 from qimport.qnn.lstm import CELL_STATE, OPERANDS, OUTPUT_STATE, Lstm
+from qimport.qnn.lstm_basic import BIAS, STATE_C, STATE_H, WEIGHTS, BasicLstm
 from qimport.qnn.lstm_shape import GATES, gate_operand
 
 WITHOUT_NORM = 20
@@ -38,13 +39,33 @@ def unidirectional_sequence_lstm(context: OperatorContext) -> None:
 @importer("LSTM", versions=range(1, 5))
 def lstm(context: OperatorContext) -> None:
     """One step."""
-    kernel = context.option("kernel_type")
-    if kernel != "FULL":
-        context.unsupported(f"the kernel is {kernel}; expected FULL")
+    if context.option("kernel_type") == "BASIC":
+        _import_basic(context)
+        return
     x = context.input(0)
     if len(x.type.shape) != 2:
         context.misfit(f"tensor {x.name!r} has shape {x.type.shape}; expected rank 2", x)
     _import_lstm(context, time_major=True)
+
+
+def _import_basic(context: OperatorContext) -> None:
+    """The kernel with all gates in one matrix; its states are variables that are written in place."""
+    context.operands(5, results=4)
+    states = [context.state(position) for position in (STATE_H, STATE_C)]
+    x, weights, bias = (context.input(position) for position in (0, WEIGHTS, BIAS))
+    context.require(x.type.dtype == "uint8", f"the element type is {x.type.dtype}; expected uint8", x)
+    if len(x.type.shape) != 2 or len(states[0].type.shape) != 2:
+        context.misfit(f"tensor {x.name!r} has shape {x.type.shape}; expected rank 2", x)
+    (batch, cells), depth = states[0].type.shape, x.type.shape[1] + states[0].type.shape[1]
+    shapes = ((batch, cells), (batch, cells), (batch, depth), (batch, 4 * cells))
+    declared = [result.value for result in context.results]
+    types = [value.type.with_shape(shape) for value, shape in zip(declared, shapes, strict=True)]
+    names = [value.name for value in declared] + [f"{state.name}.next" for state in states]
+    operands = (x, states[0], weights, bias, states[1])
+    results = context.steps(BasicLstm(), operands, [*types, *(state.type for state in states)], names)
+    context.values += results[:4]
+    context.set_state(STATE_H, results[4])
+    context.set_state(STATE_C, results[5])
 
 
 @importer("BIDIRECTIONAL_SEQUENCE_LSTM", versions=range(1, 4))
