@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +29,23 @@ class Row:
 
 
 def node_rows(graph: Graph) -> list[Row]:
-    """A row per node; shape, type and name are those of its first result."""
-    return [_row(index, node) for index, node in enumerate(graph.nodes)]
+    """A row per node; shape, type and name are those of its first result.
+
+    The nodes that control flow runs come behind it, as often as they stand in the graph.
+    """
+    return [_row(index, node) for index, node in enumerate(_all_nodes(graph))]
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for body in node.bodies:
+            yield from _all_nodes(body)
+
+
+def _all_constants(graph: Graph) -> set[Value]:
+    bodies = [body for node in graph.nodes for body in node.bodies]
+    return set(graph.constants()).union(*map(_all_constants, bodies))
 
 
 def _row(index: int, node: Node) -> Row:
@@ -86,7 +102,7 @@ def summarize(graph: Graph) -> dict[str, Any]:
         "operators": [dataclasses.asdict(row) | {"shape": list(row.shape)} for row in rows],
         "operator_counts": dict(sorted(Counter(row.operator for row in rows).items())),
         "macs": sum(row.macs for row in rows),
-        "weight_bytes": sum(value.type.nbytes for value in graph.constants()),
+        "weight_bytes": sum(value.type.nbytes for value in _all_constants(graph)),
     }
 
 

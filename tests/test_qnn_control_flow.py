@@ -175,6 +175,38 @@ def test_subgraphs_exist_and_end(number: int, message: str) -> None:
         load(looping(again=number))
 
 
+def test_a_small_file_cannot_run_subgraphs_without_end() -> None:
+    model = ModelBuilder()
+    for number in range(1, 12):
+        x, question = T((2,), "float32", None).add(model), model.tensor((), "bool")
+        y = T((2,), "float32", None).add(model)
+        model.operator(
+            "IF", [question, question, x], [y], then_subgraph_index=number, else_subgraph_index=number
+        )
+        model.next_subgraph([question, x], [y])
+    x, question = T((2,), "float32", None).add(model), model.tensor((), "bool")
+    with pytest.raises(ModelError, match="runs subgraphs in more than 256 places"):
+        load(model.build([question, x], [x]))
+
+
+def test_loops_copy_their_values_one_by_one(oracle: Oracle) -> None:
+    """The interpreter does not exchange two values: the second one gets what the first one has become."""
+    types = [COUNT, COUNT, COUNT, COUNT]
+    model = ModelBuilder()
+    limit, a, b = (T((), "int32", None).add(model) for _ in range(3))
+    results = [T((), "int32", None).add(model) for _ in types]
+    carried = [constant(model, 0), limit, a, b]
+    model.operator("WHILE", carried, results, cond_subgraph_index=1, body_subgraph_index=2)
+    model.next_subgraph([limit, a, b], results)
+    model.next_subgraph(*condition(model, types))
+    counter, end, x, y = (T((), "int32", None).add(model) for _ in types)
+    file = model.build([counter, end, x, y], [one_more(model, counter), end, y, x])
+    for count, wanted in ((0, [0, 0, 10, 20]), (1, [1, 1, 20, 20])):
+        inputs = [np.array(number, np.int32) for number in (count, 10, 20)]
+        found = [int(array) for array in qimport.compile(file).run(inputs)]
+        assert found == [int(array) for array in oracle.run(file, inputs, "reference").outputs] == wanted
+
+
 def test_variables_only_inside_are_refused() -> None:
     type_ = TensorType("int32", (2,))
     model = ModelBuilder()

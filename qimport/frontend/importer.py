@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
@@ -31,6 +32,9 @@ CONTROL_FLOW = (
     "STABLEHLO_COMPOSITE",
 )
 """Operators that run other subgraphs and are not supported."""
+
+MAX_BODIES = 256
+"""Places where control flow runs a subgraph, each compiled: few subgraphs can run each other very often."""
 
 UNKNOWN_CUSTOM = (
     "custom operators are not supported; qimport.register_custom_operator takes a function that imports it"
@@ -135,6 +139,7 @@ class _Import:
         self.constants: dict[int, Value] = {}
         self.unknown: set[Value] = set()  # after an unsupported operator: the type is what the file states
         self.lost: set[int] = set()  # after an unsupported operator: not even the type is known
+        self.bodies = itertools.count(1)  # of the whole model: bodies continue it
         self.handles = dict(handles or {})
         self.memory = Memory(dict(known or {}))
         self.writers = _find_writers(subgraph)
@@ -208,8 +213,12 @@ class _Import:
         shapes = {index: operand.type.shape for index, operand in pairs if isinstance(operand, Value)}
         handles = {index: operand for index, operand in pairs if isinstance(operand, Variable)}
         known = {} if once else self.memory.resources()
+        inner = _Import(self.model, (*self.path, subgraph), shapes, handles, known)
+        inner.bodies = self.bodies
         try:
-            return _Import(self.model, (*self.path, subgraph), shapes, handles, known).run_body()
+            if next(self.bodies) > MAX_BODIES:
+                raise ModelError(f"the model runs subgraphs in more than {MAX_BODIES} places")
+            return inner.run_body()
         except UnsupportedError as error:
             self.reasons += [
                 replace(reason, op=f"{reason.op} of subgraph {subgraph}") for reason in error.reasons

@@ -34,26 +34,26 @@ def condition(model: ModelBuilder, types: Sequence[TensorType]) -> tuple[list[in
 
 
 def loop(draw: Draw, dtype: str) -> OneOperator:
-    """Add, swap or keep two tensors as often as an input says; the counter begins as a constant."""
+    """Add, exchange or keep three tensors as often as an input says; the counter begins as a constant."""
     type_ = some_type(draw, dtype, some_shape(draw))
-    types = [COUNT, COUNT, type_, type_]
+    types = [COUNT, COUNT, type_, type_, type_]
     model = ModelBuilder()
-    limit, a, b = (add_tensor(model, item) for item in types[1:])
+    limit, *operands = (add_tensor(model, item) for item in types[1:])
     results = [add_tensor(model, item) for item in types]
-    model.operator(
-        "WHILE", [constant(model, 0), limit, a, b], results, cond_subgraph_index=1, body_subgraph_index=2
-    )
-    model.next_subgraph([limit, a, b], draw.pick(results, results[2:], results[:1]))
+    carried = [constant(model, 0), limit, *operands]
+    model.operator("WHILE", carried, results, cond_subgraph_index=1, body_subgraph_index=2)
+    model.next_subgraph([limit, *operands], draw.pick(results, results[2:], results[:1]))
     model.next_subgraph(*condition(model, types))
-    counter, end, x, y = (add_tensor(model, item) for item in types)
-    total = add(model, x, y, type_)
-    pair = draw.pick([y, x], [total, y], [y, total], [x, y], [total, total])
-    outputs = [one_more(model, counter), end, *pair]
+    counter, end, *values = (add_tensor(model, item) for item in types)
+    total = add(model, values[0], values[1], type_)
+    following = [draw.pick(*values, total) for _ in values]
+    outputs = [one_more(model, counter), end, *following]
     invocations = tuple(
-        [np.array(count, np.int32), some_values(draw, type_), some_values(draw, type_)]
+        [np.array(count, np.int32), *(some_values(draw, type_) for _ in values)]
         for count in draw.rng.integers(-1, 6, 3)
     )
-    return OneOperator(model.build([counter, end, x, y], outputs), invocations, f"loop over {type_}")
+    text = f"loop over {type_}: {[[*values, total].index(value) for value in following]}"
+    return OneOperator(model.build([counter, end, *values], outputs), invocations, text)
 
 
 def branch(draw: Draw, dtype: str) -> OneOperator:

@@ -34,7 +34,7 @@ def import_if(context: OperatorContext) -> None:
 
 @importer("WHILE", versions=range(1, 2))
 def import_while(context: OperatorContext) -> None:
-    """All operands are carried from round to round, and keep their shapes."""
+    """All operands are carried from round to round, and keep their shapes; see :func:`_next_values`."""
     operands = _operands(context)
     condition = context.import_body(context.option("cond_subgraph_index"), operands)
     body = context.import_body(context.option("body_subgraph_index"), operands)
@@ -50,7 +50,8 @@ def import_while(context: OperatorContext) -> None:
         condition.memory.now[variable] is not before for variable, before in condition.memory.before.items()
     ):
         context.unsupported("the condition of a loop that assigns variables is not supported")
-    bodies = _graph(condition, condition.outputs, {}, variables), _graph(body, body.outputs, variables)
+    following = _next_values(body)
+    bodies = _graph(condition, condition.outputs, {}, variables), _graph(body, following, variables)
     _emit(context, qnn.While(), _values(operands), bodies, body.outputs, variables)
 
 
@@ -60,6 +61,20 @@ def _operands(context: OperatorContext) -> list[Value | Variable]:
         raise RefusedError
     count = len(context.inputs)
     return [context.handles[index] or context.input(index) for index in range(count)]
+
+
+def _next_values(body: Body) -> list[Value]:
+    """What the inputs of a loop's body are in the next round.
+
+    The interpreter copies the body's outputs to its inputs one by one. An output that is itself an input, of
+    a smaller position, has then been overwritten: it stands for what that input has become.
+    """
+    inputs = _values(body.inputs)
+    found: list[Value] = []
+    for output in _values(body.outputs):
+        position = inputs.index(output) if output in inputs else len(found)
+        found.append(found[position] if position < len(found) else output)
+    return found
 
 
 def _values(items: Sequence[Value | Variable]) -> list[Value]:
