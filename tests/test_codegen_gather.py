@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from kernel_harness import check, kernel_of
+from emulator import check_emulated, skip_without_emulator
+from kernel_harness import KernelModule, check, kernel_of
 
 from qimport import prim
 from qimport.codegen.host import resolve_target, why_not_runnable
@@ -126,3 +129,25 @@ def test_broadcast(mover: str, dtype: str) -> None:
         x = content(rng, dtype, shape)
         for stride in (None, wanted[-1] + 1):
             check(single(prim.Broadcast(), [x], TensorType(dtype, wanted), stride), [x], mover)
+
+
+def test_under_an_emulator(tmp_path: Path) -> None:
+    """Gathers, scatters, boxes and transposed blocks on AArch64."""
+    skip_without_emulator()
+    rng, module = np.random.default_rng(6), KernelModule(resolve_target("arm64"))
+    operands: list[list[Array]] = []
+
+    def add(op: Operation, arrays: list[Array], result: TensorType) -> None:
+        module.add(single(op, list(arrays), result, None), name=f"kernel_{len(operands)}")
+        operands.append(arrays)
+
+    for dtype, index_type in PAIRS:
+        x, rows = content(rng, dtype, (9, 21)), wild(rng, index_type, (4,))
+        type_ = TensorType(dtype, x.shape)
+        add(prim.Transpose((1, 0)), [x], TensorType(dtype, (21, 9)))
+        add(prim.Gather(0), [x, rows], TensorType(dtype, (4, 21)))
+        add(prim.Gather(1), [x, rows], TensorType(dtype, (9, 4)))
+        add(prim.GatherNd(), [x, rows.reshape(2, 2)], TensorType(dtype, (2,)))
+        add(prim.ScatterNd("add"), [x, rows[:, None], content(rng, dtype, (4, 21))], type_)
+        add(prim.UpdateSlice(), [x, content(rng, dtype, (3, 7)), rows[:2]], type_)
+    assert check_emulated(module, operands, tmp_path) == []
