@@ -34,7 +34,8 @@ def test_function_equals_the_interpreter(kind: type[UnaryOperation], dtype: str,
 
 
 def check_within_bound(case: OperatorCase, oracle: Oracle) -> None:
-    """The lowering has the bytes of the specification, which is as close to the interpreter as it promises."""
+    """The lowering has the bytes of the specification, which is as close to the interpreter as it
+    promises."""
     for mode in NUMERICS:
         if case.op.unsupported(case.call(mode)) is not None:
             continue

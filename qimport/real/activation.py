@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qimport.real.elementary import erfc, exp, expm1, tanh
-from qimport.real.steps import Lanes, Steps
+from qimport.real.steps import Lanes, Steps, settled
 
 
 def _f32(value: float) -> float:
@@ -39,7 +39,7 @@ def square(at: Steps, x: Lanes) -> Lanes:
 
 def reciprocal_square_root(at: Steps, x: Lanes) -> Lanes:
     """1 / sqrt(x), two roundings."""
-    return 1.0 / at.sqrt(x)
+    return settled(at, x, 1.0 / at.sqrt(x))
 
 
 def logistic_by_cases(at: Steps, x: Lanes) -> Lanes:
@@ -61,31 +61,32 @@ def elu(at: Steps, x: Lanes) -> Lanes:
 
 def gelu(at: Steps, x: Lanes) -> Lanes:
     """x / 2 * erfc(-x sqrt(1/2))."""
-    return (0.5 * x) * at.rounded(erfc, x * -_f32(np.sqrt(0.5)))
+    return settled(at, x, (0.5 * x) * at.rounded(erfc, x * -_f32(np.sqrt(0.5))))
 
 
 def gelu_tanh(at: Steps, x: Lanes) -> Lanes:
     """x / 2 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
     cube = _f32(0.044715) * x * x * x
-    return 0.5 * x * (1.0 + at.rounded(tanh, _f32(0.7978845608028654) * (x + cube)))
+    inner = _f32(0.7978845608028654) * (x + cube)
+    return settled(at, x, 0.5 * x * (1.0 + at.rounded(tanh, inner)))
 
 
 def hard_swish(at: Steps, x: Lanes) -> Lanes:
     """``reference_ops::HardSwish``: x * min(max(x + 3, 0), 6) / 6."""
-    return x * relu6(at, x + 3.0) / 6.0
+    return settled(at, x, x * relu6(at, x + 3.0) / 6.0)
 
 
 def hard_swish_by_sixth(at: Steps, x: Lanes) -> Lanes:
     """The optimized kernel in blocks: the product with the float32 nearest to 1/6 comes first."""
-    return (x * _f32(1 / 6)) * relu6(at, x + 3.0)
+    return settled(at, x, (x * _f32(1 / 6)) * relu6(at, x + 3.0))
 
 
 def hard_swish_sixth_last(at: Steps, x: Lanes) -> Lanes:
     """The optimized kernel on what is left of its blocks: that product comes last."""
-    return (x * relu6(at, x + 3.0)) * _f32(1 / 6)
+    return settled(at, x, (x * relu6(at, x + 3.0)) * _f32(1 / 6))
 
 
 def hard_swish_by_gate(at: Steps, x: Lanes) -> Lanes:
     """XNNPACK: x * min(max(x / 6 + 1/2, 0), 1), where the inner product and sum are rounded once."""
     gate = at.rounded(lambda _, wide: wide * _f32(1 / 6) + 0.5, x)
-    return x * at.choose(gate > 1.0, 1.0, at.choose(gate < 0.0, 0.0, gate))
+    return settled(at, x, x * at.choose(gate > 1.0, 1.0, at.choose(gate < 0.0, 0.0, gate)))

@@ -35,5 +35,8 @@ def ceil(at: Steps, x: Lanes) -> Lanes:
 
 
 def square_root(at: Steps, x: Lanes) -> Lanes:
-    """Correctly rounded; numbers below zero give NaN."""
-    return at.choose(x < 0.0, not_a_number(at, x), at.sqrt(x))
+    """Correctly rounded; numbers below zero give NaN.
+
+    They are kept from the instruction: LLVM takes one NaN for another and would drop the choice.
+    """
+    return at.choose(x < 0.0, not_a_number(at, x), at.sqrt(at.choose(x < 0.0, 0.0, x)))

@@ -64,6 +64,11 @@ def negative(at: Steps, x: Lanes) -> Lanes:
     return at.floats(at.bits(x) ^ sign_bit(at))
 
 
+def settled(at: Steps, x: Lanes, result: Lanes) -> Lanes:
+    """``result``, where a NaN of an invalid step is x86's, and a NaN that was there before is itself."""
+    return at.choose(result == result, result, at.choose(x == x, not_a_number(at, x), x))
+
+
 def difference_from_zero(at: Steps, x: Lanes) -> Lanes:
     """0 - x: -x but for zeros, which give +0."""
     return 0.0 - x
