@@ -20,6 +20,7 @@ from qimport.codegen.aot import write_objects
 from qimport.codegen.backend import object_code
 from qimport.codegen.host import resolve_target
 from qimport.codegen.program import generate
+from qimport.compiler import trace
 from qimport.errors import ModelError, ParseError, VerifyError
 from qimport.interpreter import Interpreter
 from qimport.ir.graph import NUMERICS, Array, Graph, Numerics, State, Value, verify_graph
@@ -362,7 +363,7 @@ def build_objects(
     folder: Path, case: OneOperator, target: str, numerics: Numerics = "reference"
 ) -> tuple[list[Path], list[Tensor], list[Tensor]]:
     """The files of a case for a target, and its tensors."""
-    stages = qimport.compiler.trace(case.file, target, numerics=numerics)
+    stages = trace(case.file, target, numerics=numerics)
     inputs, outputs = ([tensor(i.name, i.type) for i in group] for group in (stages.inputs, stages.outputs))
     files = write_objects("stream", inputs, outputs, stages.plan, stages.options.target, numerics, folder)
     return files, inputs, outputs
