@@ -6,7 +6,7 @@ import pytest
 
 from qimport.oracle import Oracle
 from tests.cases import Draw
-from tests.one_operator.float_weighted import conv_case, dense_case, depthwise_case
+from tests.one_operator.float_weighted import conv_case, dense_case, depthwise_case, matmul_case
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -22,3 +22,8 @@ def test_conv2d(seed: int, oracle: Oracle) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_depthwise_conv2d(seed: int, oracle: Oracle) -> None:
     depthwise_case(Draw.of(seed)).check(oracle)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_batch_matmul(seed: int, oracle: Oracle) -> None:
+    matmul_case(Draw.of(seed)).check(oracle)

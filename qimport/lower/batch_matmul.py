@@ -12,16 +12,17 @@ from qimport.ir.types import TensorType
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.batch_matmul import BatchMatmul
+from qimport.qnn.float_batch_matmul import matrix_numbers
 
 
 @rule(BatchMatmul)
 def lower_batch_matmul(emit: Emitter, op: BatchMatmul, use: Use) -> Value:
     """[rows, 1, 1, K] times [N, 1, 1, K] for every batch, put side by side."""
-    a = _matrices(emit, use.operand(0), swap=op.adj_x)
-    b = _matrices(emit, use.operand(1), swap=not op.adj_y)
+    a = matrices(emit, use.operand(0), swap=op.adj_x)
+    b = matrices(emit, use.operand(1), swap=not op.adj_y)
     rows, depth, columns = a.type.shape[1], a.type.shape[2], b.type.shape[1]
     batch = use.output.shape[:-2]
-    of_a, of_b = (_numbers(use.call.input(i).shape[:-2], batch) for i in (0, 1))
+    of_a, of_b = (matrix_numbers(use.call.input(i).shape[:-2], batch) for i in (0, 1))
     zeros = [use.call.input(i).quant.zero_point for i in (0, 1)]
     mac = prim.Mac(input_zero=zeros[0], weight_zero=zeros[1])
     bias = emit.constant(np.zeros(columns, op.accumulator(use.call)))
@@ -37,11 +38,12 @@ def lower_batch_matmul(emit: Emitter, op: BatchMatmul, use: Use) -> Value:
     if len(set(of_b)) == 1 and of_a == list(range(a.type.shape[0])):
         parts = [product(a, b)]
     else:
-        parts = [product(_pick(emit, a, i), _pick(emit, b, j)) for i, j in zip(of_a, of_b, strict=True)]
+        pairs = zip(of_a, of_b, strict=True)
+        parts = [product(pick_matrix(emit, a, i), pick_matrix(emit, b, j)) for i, j in pairs]
     return emit.reshape(emit.concat(parts, 0), (*batch, rows, columns))
 
 
-def _matrices(emit: Emitter, x: Value, swap: bool) -> Value:
+def matrices(emit: Emitter, x: Value, swap: bool) -> Value:
     """The operand as [matrices, rows, K]; ``swap`` if K comes first in the file."""
     *batch, first, second = x.type.shape
     flat = emit.reshape(x, (math.prod(batch), first, second))
@@ -51,13 +53,7 @@ def _matrices(emit: Emitter, x: Value, swap: bool) -> Value:
     return emit.emit(prim.Transpose((0, 2, 1)), (flat,), shape)
 
 
-def _numbers(own: tuple[int, ...], wanted: tuple[int, ...]) -> list[int]:
-    """Which of an operand's matrices each matrix of the result uses."""
-    numbers = np.arange(math.prod(own)).reshape(own)
-    return [int(number) for number in np.broadcast_to(numbers, wanted).reshape(-1)]
-
-
-def _pick(emit: Emitter, x: Value, number: int) -> Value:
+def pick_matrix(emit: Emitter, x: Value, number: int) -> Value:
     """One matrix."""
     _, rows, depth = x.type.shape
     return emit.slice(x, (number, 0, 0), (1, rows, depth), (1, 1, 1))

@@ -112,7 +112,7 @@ def emit_hybrid(emit: Emitter, op: HybridOperation, use: Use, x: Value, w: Value
     """x NHWC quantized by rows, products with w OHWI, scales, bias and activation."""
     size = op.row_size(use.call)
     rows = emit_rows(emit, emit.reshape(x, (x.type.size // size, size)), op.dynamic_kind(use.call))
-    acc = _sums(emit, rows, x, as_int8(emit, w), mac)
+    acc = emit_row_sums(emit, rows, x.type.shape, as_int8(emit, w), mac)
     per_row = (acc.type.shape[0], *_pixels(rows, acc), 1)
     scale = emit.reshape(rows.scale, per_row)
     bias = use.operands[2] if len(use.operands) > 2 else None
@@ -136,13 +136,13 @@ def _pixels(rows: Rows, acc: Value) -> tuple[int, int]:
     return (height, width) if rows.codes.type.shape[0] == batch * height * width else (1, 1)
 
 
-def _sums(emit: Emitter, rows: Rows, x: Value, w: Value, mac: prim.Mac) -> Value:
-    """int32 sums of codes without zero points times weights.
+def emit_row_sums(emit: Emitter, rows: Rows, shape: tuple[int, ...], w: Value, mac: prim.Mac) -> Value:
+    """int32 sums of codes without zero points, seen as NHWC of ``shape``, times weights.
 
     Without padding the zero point is taken off the sums; with padding off the codes, which then need 16 bits.
     """
     no_bias = emit.constant(np.zeros(w.type.shape[0], np.int32))
-    codes = emit.reshape(rows.codes, x.type.shape)
+    codes = emit.reshape(rows.codes, shape)
     if rows.zero is None:
         return emit.emit(mac, (codes, w, no_bias), mac.result_type(codes.type, w.type))
     if mac.padding == ((0, 0), (0, 0)) and w.data is not None:
@@ -151,7 +151,7 @@ def _sums(emit: Emitter, rows: Rows, x: Value, w: Value, mac: prim.Mac) -> Value
         zero = emit.reshape(rows.zero, (acc.type.shape[0], *_pixels(rows, acc), 1))
         return emit.binary("sub", acc, emit.binary("mul", zero, emit.constant(totals)))
     wide = emit.binary("sub", emit.cast(rows.codes, "int32"), rows.zero)
-    codes = emit.reshape(emit.cast(wide, "int16"), x.type.shape)
+    codes = emit.reshape(emit.cast(wide, "int16"), shape)
     return emit.emit(mac, (codes, w, no_bias), mac.result_type(codes.type, w.type))
 
 
@@ -167,23 +167,24 @@ def _scaled(
     order, leftover, first = orders
     channels = acc.type.shape[3]
     if leftover is None or first in (0, channels):
-        return _apply(emit, order if leftover is None or first else leftover, acc, s_x, s_w, bias)
+        return apply_scales(emit, order if leftover is None or first else leftover, acc, s_x, s_w, bias)
     whole = np.broadcast_to(s_w, channels)
-    both = (_apply(emit, each, acc, s_x, whole, bias) for each in (order, leftover))
+    both = (apply_scales(emit, each, acc, s_x, whole, bias) for each in (order, leftover))
     mask = emit.constant(np.arange(channels) < first)
     return emit.select(mask, *both)
 
 
-def _apply(
+def apply_scales(
     emit: Emitter,
     order: ScaleOrder,
     acc: Value,
     s_x: Value,
     s_w: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
-    bias: Value,
+    bias: Value | None = None,
 ) -> Value:
+    """Float sums times both scales, plus the bias if there is one; ``fused`` needs one."""
     weights = emit.constant(np.ascontiguousarray(s_w))
-    if order == "fused":
+    if order == "fused" and bias is not None:
         return emit.emit(prim.Fma(), (emit.binary("mul", acc, s_x), weights, bias), acc.type)
     if order == "together":
         scaled = emit.binary("mul", acc, emit.binary("mul", s_x, weights))
@@ -191,4 +192,4 @@ def _apply(
         scaled = emit.binary("mul", emit.binary("mul", acc, weights), s_x)
     else:
         scaled = emit.binary("mul", emit.binary("mul", acc, s_x), weights)
-    return emit.binary("add", scaled, bias)
+    return scaled if bias is None else emit.binary("add", scaled, bias)

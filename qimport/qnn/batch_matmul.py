@@ -63,12 +63,7 @@ class BatchMatmul(QnnOperation):
 
     def result_shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
         """The shape of the product, None if the operands do not fit."""
-        rows, depth = (a[-1], a[-2]) if self.adj_x else (a[-2], a[-1])
-        other, columns = (b[-1], b[-2]) if self.adj_y else (b[-2], b[-1])
-        try:
-            return (*np.broadcast_shapes(a[:-2], b[:-2]), rows, columns) if depth == other else None
-        except ValueError:
-            return None
+        return product_shape(a, b, self.adj_x, self.adj_y)
 
     def accumulator(self, call: Call) -> str:
         """Element type of the accumulators."""
@@ -120,4 +115,14 @@ class BatchMatmul(QnnOperation):
             return f"{product}; the interpreter's 16-bit kernels require less than 2^14"
         if self.kernel_family(call) == "xnnpack" and f32(scale) >= 256:
             return f"{product}; the XNNPACK delegate requires less than 256, or the file does not load"
+        return None
+
+
+def product_shape(a: tuple[int, ...], b: tuple[int, ...], adj_x: bool, adj_y: bool) -> tuple[int, ...] | None:
+    """The shape of a product of matrices, each perhaps transposed; None if the operands do not fit."""
+    rows, depth = (a[-1], a[-2]) if adj_x else (a[-2], a[-1])
+    other, columns = (b[-1], b[-2]) if adj_y else (b[-2], b[-1])
+    try:
+        return (*np.broadcast_shapes(a[:-2], b[:-2]), rows, columns) if depth == other else None
+    except ValueError:
         return None

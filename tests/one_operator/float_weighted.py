@@ -6,6 +6,7 @@ import numpy as np
 
 from qimport.ir.graph import Array
 from qimport.ir.types import TensorType
+from qimport.qnn.float_batch_matmul import FloatBatchMatmul
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
@@ -118,3 +119,32 @@ def conv2d(draw: Draw) -> OneOperator:
 def depthwise_conv2d(draw: Draw) -> OneOperator:
     """A depthwise convolution."""
     return OneOperator.of(depthwise_case(draw))
+
+
+def matmul_operands(draw: Draw) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool, bool]:
+    """Shapes of two operands and their product, and which operands are transposed."""
+    rows, depth, columns = (int(draw.rng.integers(1, limit)) for limit in (10, 40, 20))
+    left, right = draw.pick(
+        ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 1), (1, 3)), ((2,), ()), ((), (2,))
+    )
+    adj_x, adj_y = bool(draw.pick(True, False)), bool(draw.pick(True, False))
+    a = (*left, depth, rows) if adj_x else (*left, rows, depth)
+    b = (*right, columns, depth) if adj_y else (*right, depth, columns)
+    return a, b, (*np.broadcast_shapes(left, right), rows, columns), adj_x, adj_y
+
+
+def matmul_case(draw: Draw) -> OperatorCase:
+    """Matrices of any rank, transposed or not, the right one perhaps constant."""
+    a, b, out, adj_x, adj_y = matmul_operands(draw)
+    right = known(draw, b) if draw.pick(True, False) else fed(draw, b)
+    options = {"adj_x": adj_x, "adj_y": adj_y}
+    result = TensorType("float32", out)
+    return OperatorCase(
+        FloatBatchMatmul(adj_x, adj_y), (fed(draw, a), right), result, "BATCH_MATMUL", options
+    )
+
+
+@generator("BATCH_MATMUL float32")
+def batch_matmul(draw: Draw) -> OneOperator:
+    """A product of matrices."""
+    return OneOperator.of(matmul_case(draw))

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from qimport.ir.types import Quantization, TensorType
+from qimport.qnn.float_batch_matmul import HybridBatchMatmul
 from qimport.qnn.hybrid_conv2d import HybridConv2d
 from qimport.qnn.hybrid_dense import HybridDense
 from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
 from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
-from tests.one_operator.float_weighted import known
+from tests.one_operator.float_weighted import known, matmul_operands
 from tests.one_operator.model import OneOperator, generator
 
 
@@ -148,3 +149,23 @@ def depthwise_conv2d(draw: Draw) -> OneOperator:
 def old_weights(draw: Draw) -> OneOperator:
     """Weights typed uint8 that mean int8."""
     return OneOperator.of(with_old_weights(draw, draw.pick(dense_case, conv_case)(draw)))
+
+
+def matmul_case(draw: Draw, computed: bool = False) -> OperatorCase:
+    """Float times int8 matrices, the right one perhaps computed, for which the delegate has no results."""
+    a, b, out, adj_x, adj_y = matmul_operands(draw)
+    w = weights(draw, "int8", b, len(b) - (2 if adj_y else 1), several=False)
+    if computed:
+        w = Operand(w.type, value=w.data)
+    # Asymmetric products with several leading dimensions are nonsense.
+    asymmetric = bool(draw.pick(True, False)) and len(a) < 4
+    op = HybridBatchMatmul(adj_x, adj_y, asymmetric, constant_weights=w.data is not None)
+    options = {"adj_x": adj_x, "adj_y": adj_y, "asymmetric_quantize_inputs": asymmetric}
+    result = TensorType("float32", out)
+    return OperatorCase(op, (activations(draw, a), w), result, "BATCH_MATMUL", options)
+
+
+@generator("BATCH_MATMUL hybrid")
+def batch_matmul(draw: Draw) -> OneOperator:
+    """A product of matrices."""
+    return OneOperator.of(matmul_case(draw))

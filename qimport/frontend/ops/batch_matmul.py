@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
+from qimport.frontend.ops.float_batch_matmul import float_batch_matmul
+from qimport.frontend.ops.float_weighted import is_float
 from qimport.qnn.batch_matmul import RIGHT_TYPES, BatchMatmul
 
 
@@ -11,6 +13,9 @@ from qimport.qnn.batch_matmul import RIGHT_TYPES, BatchMatmul
 def batch_matmul(context: OperatorContext) -> None:
     """int8 or int16 matrices in the last two dimensions."""
     context.operands(2)
+    if is_float(context):
+        float_batch_matmul(context)
+        return
     a, b, out = context.input(0), context.input(1), context.out
     dtype = a.type.dtype
     checks.one_of(context, a, tuple(RIGHT_TYPES))
