@@ -9,12 +9,14 @@ from qimport import qnn
 from qimport.errors import VerifyError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import Call
+from qimport.ir.graph import NUMERICS, Call
 from qimport.ir.interpret import interpret
 from qimport.ir.types import TensorType
 from qimport.lower.pipeline import lower
 from qimport.oracle import Oracle
+from tests.cases import Operand
 from tests.one_operator import draw_model
+from tests.one_operator.moving import constant, moved
 from tests.single_op import expect_same
 
 OPERATIONS: dict[str, type[qnn.QnnOperation]] = {
@@ -63,6 +65,27 @@ def test_specification_and_lowering_equal_the_interpreter(name: str, oracle: Ora
         for found, other, wanted in zip(specified, lowered, expected, strict=True):
             expect_same(found, wanted, f"{name} {seed}: {model.text}")
             expect_same(other, wanted, f"{name} {seed}, lowered: {model.text}")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("pads", [((0, 1, 0, 0), (0, 0, 2, 0)), ((0, 1, 0, 1), (0, 0, 2, 0)), ((1,), (1,))])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_sign_of_a_zero_around(
+    dtype: str, pads: tuple[tuple[int, ...], tuple[int, ...]], known: bool, oracle: Oracle
+) -> None:
+    """It may get lost; which kernels lose it is in the specification of ``qnn.pad``."""
+    shape = (1, 2, 3, 2)[: len(pads[0])]
+    x = TensorType(dtype, shape)
+    value = np.array(-0.0, dtype)
+    fill = Operand(TensorType(dtype, ()), value if known else None, None if known else value)
+    result = x.with_shape(tuple(map(sum, zip(shape, *pads, strict=True))))
+    operands = [Operand(x, value=np.ones(shape, dtype)), constant(np.array(pads).T), fill]
+    model = moved("PADV2", 4, operands, [result])
+    graph = import_model(read_model(model.file)).graph
+    for mode in NUMERICS:
+        (expected,) = oracle.run(model.file, model.invocations[0], mode).outputs
+        for way in (graph, lower(graph, mode)):
+            expect_same(interpret(way, model.invocations[0], mode)[0], expected, f"{model.text} in {mode}")
 
 
 def test_ranges_add_in_their_element_type() -> None:

@@ -248,6 +248,8 @@ def padv2(draw: Draw) -> OneOperator:
     pads = margins(draw, shape, lambda size: 3)
     result = x.with_shape(tuple(int(n) for n in np.array(shape) + pads.sum(1)))
     value = fed(draw, x.with_shape(()), finite=True)
+    if x.dtype.startswith("float") and draw.rng.random() < 0.4 and value.value is not None:
+        value.value[...] = -0.0
     if draw.rng.random() < 0.7:
         value = type(value)(value.type, data=value.value)
     operands = [fed(draw, x), constant(pads, draw.pick("int32", "int64")), value]
