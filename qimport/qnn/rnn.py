@@ -103,7 +103,7 @@ class Rnn(QnnOperation):
         y: list[Float32] = [h] * shape.time
         with np.errstate(all="ignore"):
             for number in order:
-                start = np.zeros((shape.batch, 1), np.float32) + call.array(BIAS)
+                start = np.repeat(np.asarray(call.array(BIAS), np.float32)[None], shape.batch, axis=0)
                 a = self._add_product(call, np.asarray(steps[number]), WEIGHTS, start)
                 h = self._activated(self._add_product(call, h, RECURRENT, a))
                 y[number] = h

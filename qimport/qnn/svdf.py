@@ -183,7 +183,7 @@ class Svdf(QnnOperation):
         """Time weights of floats as real numbers."""
         if not self.is_hybrid(call):
             return weights
-        return weights.view(np.int8).astype(np.float32) * np.float32(call.input(TIME).quant.scale)
+        return np.asarray(weights.view(np.int8).astype(np.float32) * np.float32(call.input(TIME).quant.scale))
 
     def _activated(self, y: Numbers) -> Numbers:
         if self.activation == "TANH":
