@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from qimport.fixedpoint import quantize_multiplier
 from qimport.ir.graph import Value
@@ -11,6 +11,9 @@ from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.binary import FRACTION_BITS, NARROWING, Mul
 from qimport.qnn.sums import LEFT_SHIFT, Add, Sub, SumOperation
+
+Operands = Sequence[Value]
+"""Both operands, or the same part of each."""
 
 
 @rule(Add)
@@ -30,12 +33,19 @@ def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
     """The product of the differences from the zero points, rescaled; or a table of squares."""
     if op.tabulates(use.call):
         return emit.lut(use.operand(0), op.square_table(use.call))
-    a, b = (centred(emit, use, index, use.operand(index)) for index in (0, 1))
-    product = emit.binary("mul", a, b)
     if op.narrows(use.call):
-        return _narrow_product(emit, op, use, product)
-    codes = emit_requantization(emit, product, op.requantization(use.call), use.output.dtype)
-    return emit.reshape(codes, use.output.shape)
+        return _narrow_product(emit, op, use, _product(emit, use, (use.operand(0), use.operand(1))))
+
+    def codes(operands: Operands, vector: bool) -> Value:
+        product = _product(emit, use, operands)
+        return emit_requantization(emit, product, op.requantization(use.call, vector), use.output.dtype)
+
+    return emit.reshape(_by_vectors(emit, use, op.vectors(use.call), codes), use.output.shape)
+
+
+def _product(emit: Emitter, use: Use, operands: Operands) -> Value:
+    a, b = (centred(emit, use, index, x) for index, x in enumerate(operands))
+    return emit.binary("mul", a, b)
 
 
 def _narrow_product(emit: Emitter, op: Mul, use: Use, product: Value) -> Value:
@@ -75,14 +85,23 @@ def shifted_away(emit: Emitter, x: Value, bits: int) -> Value:
 
 
 def _classic_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:
-    """Elements in whole vectors of a run and those left over apart, where they round differently."""
+    def total(operands: Operands, vector: bool) -> Value:
+        return _fixed_point_sum(emit, op, use, operands, vector)
+
+    return _by_vectors(emit, use, op.vectors(use.call), total)
+
+
+def _by_vectors(
+    emit: Emitter, use: Use, vectors: tuple[int, int], body: Callable[[Operands, bool], Value]
+) -> Value:
+    """Elements in whole vectors of a run and those left over apart, where they are computed differently."""
     operands = (use.operand(0), use.operand(1))
-    run, whole = op.vectors(use.call)
+    run, whole = vectors
     if whole in (0, run):
-        return _fixed_point_sum(emit, op, use, operands, vector=whole > 0)
+        return body(operands, whole > 0)
     rows = [_in_runs(emit, x, use.output.shape, run) for x in operands]
     parts = [
-        _fixed_point_sum(emit, op, use, [_columns(emit, x, first, count) for x in rows], vector)
+        body([_columns(emit, x, first, count) for x in rows], vector)
         for first, count, vector in ((0, whole, True), (whole, run - whole, False))
     ]
     return emit.concat(parts, len(parts[0].type.shape) - 1)
@@ -104,14 +123,12 @@ def _columns(emit: Emitter, x: Value, first: int, count: int) -> Value:
     return emit.slice(x, (0,) * lead + (first,), (*shape[:-1], count), (1,) * len(shape))
 
 
-def _fixed_point_sum(
-    emit: Emitter, op: SumOperation, use: Use, operands: Sequence[Value], vector: bool
-) -> Value:
+def _fixed_point_sum(emit: Emitter, op: SumOperation, use: Use, operands: Operands, vector: bool) -> Value:
     factors, left = op.classic(use.call), LEFT_SHIFT[use.output.dtype]
     scaled = _scaled_down if vector else Emitter.rescale
     u, v = (
         scaled(emit, emit.binary("shift_left", centred(emit, use, index, x), left), factor)
-        for index, x, factor in zip((0, 1), operands, (factors.a, factors.b), strict=True)
+        for index, (x, factor) in enumerate(zip(operands, (factors.a, factors.b), strict=True))
     )
     return emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
 

@@ -221,5 +221,5 @@ class AddN(QnnOperation):
         total = call.array(0)
         with np.errstate(all="ignore"):
             for index in range(1, len(call.inputs)):
-                total = np.asarray(np.add(total, call.array(index)), call.output.numpy)  # type: ignore[call-overload]
+                total = np.asarray(np.add(total, call.array(index)), call.output.numpy)
         return (total,)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from qimport.elements import broadcast
-from qimport.fixedpoint import f32, rounding_divide_by_pot
+from qimport.fixedpoint import f32, quantize_multiplier, rounding_divide_by_pot
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.base import QnnOperation
+from qimport.qnn.broadcast import inner_run
 from qimport.qnn.checks import EIGHT_BIT, require_per_tensor
 from qimport.qnn.requantization import (
     ACTIVATIONS,
@@ -33,6 +34,12 @@ MAX_DELEGATED_RANK = 6
 FRACTION_BITS = 15
 NARROWING = 8
 """Fraction bits of int16 operands, and how many of them an 8-bit product drops."""
+
+MAX_LEFT_SHIFT = 31
+"""Bits that a product can be shifted up."""
+
+MUL_BLOCK = {"int8": 16, "uint8": 8}
+"""Elements per vector of the optimized MUL kernels."""
 
 NARROW_LIMIT = 2**15 - 1
 """Where the optimized ADD and MUL kernels overflow: their vector loops hold results in 16 bits."""
@@ -113,6 +120,10 @@ class Mul(BinaryOperation):
 
         code = clamp(rne(f32(f32(y * f32(1 / s_out)) + z_out)), low, high)
 
+    A left shift of 32 bits or more, for a result scale absurdly small, is that of x86: by its low five bits,
+    but in whole vectors of a run (see :func:`inner_run`; 16 elements of int8, 8 of uint8) of the builtin
+    kernel products become 0.
+
     ``square`` says that both operands are one tensor of the file; equal content is not enough.
 
     int16 operands with an 8-bit result are multiplied as 16-bit fractions, whatever their scales
@@ -159,20 +170,34 @@ class Mul(BinaryOperation):
         low, high = PRODUCT_RATIOS
         return self._delegable(call) and low <= self.scale(call) < high
 
+    def vanishes(self, call: Call) -> bool:
+        """Whether products are shifted by 32 bits or more, so that they vanish in vectors."""
+        return quantize_multiplier(self.scale(call))[1] > MAX_LEFT_SHIFT
+
+    def vectors(self, call: Call) -> tuple[int, int]:
+        """Length of the runs of the builtin kernel, and in how many elements of each products vanish."""
+        block = MUL_BLOCK.get(call.output.dtype)
+        if block is None or self.kernel_family(call) != "builtin" or not self.vanishes(call):
+            return call.output.size, 0
+        run, _ = inner_run(call.input(0).shape, call.input(1).shape)
+        return run, run - run % block
+
     def largest(self, call: Call) -> float:
         """As there; the product of both magnitudes."""
-        if self.narrows(call):
+        if self.narrows(call) or self.vanishes(call):
             return 0
         reached = reach(call.input(0)) * reach(call.input(1)) * self.scale(call)
         return reached + abs(call.output.quant.zero_point) + 1
 
-    def requantization(self, call: Call) -> Requantization:
-        """How products become codes in the call's numerics."""
+    def requantization(self, call: Call, vanish: bool = False) -> Requantization:
+        """How products become codes in the call's numerics, also those that ``vanish``."""
         zero, (low, high) = call.output.quant.zero_point, self.codes_range(call)
-        scale = self.scale(call)
+        scale = 0.0 if vanish else self.scale(call)
         if self.kernel_family(call) == "xnnpack":
             return Requantization("float32_even", (np.array([scale], np.float32),), zero, low, high)
-        return Requantization("double_away", fixed_point_factors([scale]), zero, low, high)
+        multiplier, exponent = fixed_point_factors([scale])
+        shift = np.where(exponent > MAX_LEFT_SHIFT, exponent & MAX_LEFT_SHIFT, exponent)
+        return Requantization("double_away", (multiplier, shift), zero, low, high)
 
     def tabulates(self, call: Call) -> bool:
         """Whether the result is a table of squares."""
@@ -195,7 +220,14 @@ class Mul(BinaryOperation):
             return (self._narrow(call),)
         a = call.array(0).astype(np.int64) - call.input(0).quant.zero_point
         b = call.array(1).astype(np.int64) - call.input(1).quant.zero_point
-        return (self.requantization(call).codes(a * b, call.output),)
+        codes = self.requantization(call).codes(a * b, call.output)
+        run, whole = self.vectors(call)
+        if whole:
+            in_vector = np.arange(codes.size).reshape(codes.shape) % run < whole
+            codes = np.where(
+                in_vector, self.requantization(call, vanish=True).codes(a * b, call.output), codes
+            )
+        return (codes,)
 
     def _narrow(self, call: Call) -> Array:
         product = call.array(0).astype(np.int64) * call.array(1).astype(np.int64)

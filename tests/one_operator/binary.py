@@ -91,7 +91,7 @@ def _product(dtype: str, result: str) -> None:
         low, high = (1e-6, 1e-2) if dtype == "int16" else (0.002, 0.3)
         s_a, s_b = draw.scale(low, high), draw.scale(low, high)
         reach = 2.0**15 if dtype == "int16" else 2.0**7
-        spread = float(np.exp(draw.rng.uniform(*draw.pick((-3, 3), (-6, 12)))))
+        spread = float(np.exp(draw.rng.uniform(*draw.pick((-3, 3), (-6, 12), (-6, 12), (-80, -20)))))
         s_out = draw.near(s_a * s_b * reach * spread)
         a, b = coded(draw, dtype, left, s_a), coded(draw, dtype, right, s_b)
         out = coded(draw, result, np.broadcast_shapes(left, right), s_out)

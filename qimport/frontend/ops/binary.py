@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.arithmetic import emit_arithmetic
 from qimport.frontend.ops.context import OperatorContext, importer
+from qimport.frontend.values import tensor_type
 from qimport.ir.graph import Value
 from qimport.qnn.arithmetic import KINDS
 from qimport.qnn.base import QnnOperation
@@ -23,12 +25,14 @@ LIMIT = 1 - 2.0**-32
 @importer("ADD", versions=range(1, 7))
 def add(context: OperatorContext) -> None:
     """Sum; an absurdly small result scale ends the interpreter's process and is refused."""
+    _follow_operand(context)
     _binary(context, "add", _sum(context, Add), _check_sum_scale)
 
 
 @importer("SUB", versions=range(1, 6))
 def sub(context: OperatorContext) -> None:
     """Difference; where ADD would end the interpreter's process SUB gives garbage, and is refused as well."""
+    _follow_operand(context)
     _binary(context, "sub", _sum(context, Sub), _check_sum_scale)
 
 
@@ -76,6 +80,16 @@ def _binary(
     context.emit(operation(checks.activation(context)), (a, b), shape)
 
 
+def _follow_operand(context: OperatorContext) -> None:
+    """The result of a quantized sum has the second operand's element type, whatever the file says."""
+    context.operands(2)
+    dtype, (result,) = context.input(1).type.dtype, context.results
+    if dtype in CODES and result.value.type.dtype != dtype:
+        stated = context.tensors[context.operator.outputs[0]]
+        type_ = tensor_type(replace(stated, dtype=dtype), result.value.type.shape)
+        context.results = (replace(result, value=Value(type_, result.value.name)),)
+
+
 def _sum(
     context: OperatorContext, operation: Callable[[str, bool], QnnOperation]
 ) -> Callable[[str], QnnOperation]:
@@ -109,4 +123,5 @@ def _no_check(context: OperatorContext, a: Value, b: Value) -> None:
 
 def _check_product_scale(context: OperatorContext, a: Value, b: Value) -> None:
     factor = a.type.quant.scale * b.type.quant.scale / context.out.type.quant.scale
-    checks.scale_factor(context, factor, "the product of the input scales / output scale")
+    sentence = f"the product of the input scales / output scale is {factor:g}; expected less than 2^127"
+    context.require(factor < 2.0**127, sentence, context.out)
