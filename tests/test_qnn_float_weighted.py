@@ -6,7 +6,13 @@ import pytest
 
 from qimport.oracle import Oracle
 from tests.cases import Draw
-from tests.one_operator.float_weighted import conv_case, dense_case, depthwise_case, matmul_case
+from tests.one_operator.float_weighted import (
+    conv_case,
+    dense_case,
+    depthwise_case,
+    matmul_case,
+    transpose_case,
+)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -27,3 +33,8 @@ def test_depthwise_conv2d(seed: int, oracle: Oracle) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_batch_matmul(seed: int, oracle: Oracle) -> None:
     matmul_case(Draw.of(seed)).check(oracle)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_transpose_conv(seed: int, oracle: Oracle) -> None:
+    transpose_case(Draw.of(seed)).check(oracle)

@@ -13,11 +13,13 @@ from qimport.qnn.conv2d import Conv2d
 from qimport.qnn.dense import Dense
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
 from qimport.qnn.div import Div
+from qimport.qnn.detection import DetectionPostprocess
 from qimport.qnn.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from qimport.qnn.float_batch_matmul import FloatBatchMatmul, HybridBatchMatmul
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
+from qimport.qnn.float_transpose_conv import FloatTransposeConv
 from qimport.qnn.gather import EmbeddingLookup, Gather, GatherNd
 from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.hybrid_conv2d import HybridConv2d
@@ -88,6 +90,7 @@ __all__ = [
     "DepthToSpace",
     "DepthwiseConv2d",
     "Dequantize",
+    "DetectionPostprocess",
     "Div",
     "DynamicSlice",
     "DynamicUpdateSlice",
@@ -98,6 +101,7 @@ __all__ = [
     "FloatConv2d",
     "FloatDense",
     "FloatDepthwiseConv2d",
+    "FloatTransposeConv",
     "Floor",
     "Gather",
     "GatherNd",

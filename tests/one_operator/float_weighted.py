@@ -10,7 +10,9 @@ from qimport.qnn.float_batch_matmul import FloatBatchMatmul
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
-from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
+from qimport.qnn.float_transpose_conv import FloatTransposeConv
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, add_tensor
+from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator.model import OneOperator, generator
 
 
@@ -148,3 +150,57 @@ def matmul_case(draw: Draw) -> OperatorCase:
 def batch_matmul(draw: Draw) -> OneOperator:
     """A product of matrices."""
     return OneOperator.of(matmul_case(draw))
+
+
+def transpose_case(draw: Draw) -> OperatorCase:
+    """Windows larger and smaller than the stride, SAME and VALID, with and without bias."""
+    size = (int(draw.rng.integers(1, 5)), int(draw.rng.integers(1, 5)))
+    stride = draw.pick((1, 1), (2, 2), (2, 1), (3, 2))
+    extent = (int(draw.rng.integers(1, 6)), int(draw.rng.integers(1, 6)))
+    channels, outputs = int(draw.pick(1, 2, 3, 5, 17)), int(draw.pick(1, 2, 3, 4, 8, 9))
+    name = draw.pick("SAME", "VALID")
+    spare = [int(draw.rng.integers(step)) for step in stride]
+    if name == "SAME":
+        counts = [n * s - extra for n, s, extra in zip(extent, stride, spare, strict=True)]
+    else:
+        counts = [(n - 1) * s + k + extra for n, s, k, extra in zip(extent, stride, size, spare, strict=True)]
+    reach = [(n - 1) * s + k for n, s, k in zip(extent, stride, size, strict=True)]
+    offset = [max(whole - count, 0) // 2 for whole, count in zip(reach, counts, strict=True)]
+    batch = int(draw.pick(1, 1, 2))
+    x, w = fed(draw, (batch, *extent, channels)), known(draw, (outputs, *size, channels))
+    bias = known(draw, (outputs,)) if draw.pick(True, False) else None
+    activation = draw.pick(*ACTIVATIONS)
+    gaps = name == "SAME" and (size[0] < stride[0] or size[1] < stride[1])
+    op = FloatTransposeConv(stride, (offset[0], offset[1]), activation, not gaps)
+    out = TensorType("float32", (batch, *counts, outputs))
+    options = {
+        "padding": name,
+        "stride_h": stride[0],
+        "stride_w": stride[1],
+        "fused_activation_function": activation,
+    }
+    return TransposeCase(op, (x, w, bias), out, "TRANSPOSE_CONV", options)
+
+
+class TransposeCase(OperatorCase):
+    """Writes the operands in the order of the file: the result's shape, weights, image, bias."""
+
+    def file(self) -> bytes:
+        """The .tflite file of the only operator."""
+        model = ModelBuilder()
+        x, w, bias = self.operands
+        assert x is not None and w is not None
+        shape = model.tensor((4,), "int32", data=np.array(self.output.shape, np.int32))
+        weights, image = add_tensor(model, w.type, w.data), add_tensor(model, x.type)
+        operands = [shape, weights, image]
+        if bias is not None:
+            operands.append(add_tensor(model, bias.type, bias.data))
+        output = add_tensor(model, self.output)
+        model.operator(self.builtin, operands, [output], 4, **self.options)
+        return model.build([image], [output])
+
+
+@generator("TRANSPOSE_CONV float32")
+def transpose_conv(draw: Draw) -> OneOperator:
+    """A transposed convolution."""
+    return OneOperator.of(transpose_case(draw))

@@ -40,7 +40,7 @@ def float_conv2d(context: OperatorContext) -> None:
     # The delegate takes constants only, and a bias only as a vector.
     delegable = is_constant(weights, bias) and len(bias.type.shape) == 1
     delegable = delegable and context.input(1).type.dtype != "uint8"
-    bias = _bias_vector(context, bias, outputs)
+    bias = bias_vector(context, bias, outputs)
     window = read_window(context, x, (height, width), _dilation(context))
     op = (HybridConv2d if is_hybrid(context) else FloatConv2d)(
         stride=window.stride,
@@ -71,7 +71,7 @@ def float_depthwise_conv2d(context: OperatorContext) -> None:
     # The delegate takes constants only, and believes the option that states the depth multiplier.
     delegable = bias is not None and is_constant(weights, bias)
     delegable = delegable and context.option("depth_multiplier") * channels == outputs
-    bias = _bias_vector(context, bias, outputs)
+    bias = bias_vector(context, bias, outputs)
     window = read_window(context, x, (height, width), _dilation(context))
     activation = checks.activation(context)
     if is_hybrid(context):
@@ -88,7 +88,7 @@ def float_fully_connected(context: OperatorContext) -> None:
     """Rows of K elements, whatever the rank, times the weights [N, K]; ``keep_num_dims`` keeps the rank."""
     x, weights, bias = _read(context, 0)
     shape = dense_shape(context, x, weights)
-    bias = _bias_vector(context, bias, weights.type.shape[0])
+    bias = bias_vector(context, bias, weights.type.shape[0])
     known, activation = is_constant(weights, bias), checks.activation(context)
     if is_hybrid(context):
         known = known and context.input(1).type.dtype != "uint8"
@@ -127,7 +127,20 @@ def _read(
     return x, weights, bias
 
 
-def _bias_vector(context: OperatorContext, bias: Value | None, outputs: int) -> Value | None:
+def read_floats(
+    context: OperatorContext, positions: tuple[int, int, int]
+) -> tuple[Value, Value, Value | None]:
+    """Activations, weights and bias at these positions, all float32 like the result."""
+    first, second, third = positions
+    x, weights, bias = context.input(first), context.input(second), context.optional(third)
+    for value in (x, weights, bias, context.out):
+        if value is not None:
+            checks.one_of(context, value, ("float32",))
+    return x, weights, bias
+
+
+def bias_vector(context: OperatorContext, bias: Value | None, outputs: int) -> Value | None:
+    """The bias with one dimension."""
     if bias is None:
         return None
     if bias.type.size != outputs:

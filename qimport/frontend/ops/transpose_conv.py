@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.weighted import check_weighted, is_constant, read_weighted
+from qimport.frontend.ops.float_weighted import bias_vector, read_floats
+from qimport.frontend.ops.weighted import check_stated_bias, check_weighted, is_constant, read_weighted
+from qimport.qnn.float_transpose_conv import FloatTransposeConv
 from qimport.qnn.transpose_conv import TransposeConv
 
 
@@ -13,9 +15,12 @@ def transpose_conv(context: OperatorContext) -> None:
     """(shape of the result, weights OHWI, x NHWC, bias): the shape decides how far windows reach outside."""
     context.operands(3, 4)
     shape = _shape(context)
-    x, weights, bias = read_weighted(context, 0, TransposeConv.WEIGHT_TYPES, positions=(2, 1, 3))
-    if x.type.dtype == "int16" and bias is not None:
-        checks.one_of(context, bias, ("int64",))
+    floating = context.input(2).type.dtype == "float32"
+    if floating:
+        x, weights, bias = read_floats(context, (2, 1, 3))
+    else:
+        x, weights, bias = read_weighted(context, 0, TransposeConv.WEIGHT_TYPES, positions=(2, 1, 3))
+    check_stated_bias(context, x, bias)
     checks.rank(context, x, 4)
     checks.rank(context, weights, 4)
     outputs, height, width, depth = weights.type.shape
@@ -37,8 +42,13 @@ def transpose_conv(context: OperatorContext) -> None:
         _offset(context, padding, shape[1 + a], (rows, columns)[a], (height, width)[a], stride[a])
         for a in (0, 1)
     )
-    bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
-    op = TransposeConv(stride, offset, checks.activation(context), delegable)  # type: ignore[arg-type]
+    if floating:
+        bias = bias_vector(context, bias, outputs)
+    else:
+        bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
+    op = (FloatTransposeConv if floating else TransposeConv)(
+        stride, offset, checks.activation(context), delegable
+    )  # type: ignore[arg-type]
     context.emit(op, (x, weights, bias), shape)
 
 
