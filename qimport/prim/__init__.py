@@ -5,6 +5,7 @@ from qimport.prim.arithmetic import Binary, Cast, Compare, Select
 from qimport.prim.bits import LeadingZeros
 from qimport.prim.control_flow import If, While
 from qimport.prim.data import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from qimport.prim.detection import Detect
 from qimport.prim.elementwise import (
     Clamp,
     DivRound,
@@ -42,6 +43,7 @@ __all__ = [
     "Compare",
     "Concat",
     "Cumulate",
+    "Detect",
     "DivRound",
     "DynamicSlice",
     "FloatMac",

@@ -8,6 +8,7 @@ from typing import Any
 from qimport import prim
 from qimport.codegen.elementwise import EMITTERS
 from qimport.codegen.kernels import (
+    detection,
     elementwise,
     float_mac,
     gather,
@@ -34,6 +35,7 @@ SKELETONS: dict[type[Operation], Skeleton] = {
     **dict.fromkeys(movement.MOVES, movement.emit),
     prim.FloatMac: float_mac.emit,
     prim.Reduce: reduce.emit,
+    prim.Detect: detection.emit,
     prim.ArgReduce: ordering.emit_arg_reduce,
     prim.Cumulate: ordering.emit_cumulate,
     prim.TopK: ordering.emit_top_k,
