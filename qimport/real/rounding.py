@@ -37,6 +37,7 @@ def ceil(at: Steps, x: Lanes) -> Lanes:
 def square_root(at: Steps, x: Lanes) -> Lanes:
     """Correctly rounded; numbers below zero give NaN.
 
-    They are kept from the instruction: LLVM takes one NaN for another and would drop the choice.
+    The root is that of |x|: LLVM takes one NaN for another and would drop a choice between two.
     """
-    return at.choose(x < 0.0, not_a_number(at, x), at.sqrt(at.choose(x < 0.0, 0.0, x)))
+    root = at.choose(x == x, at.sqrt(absolute(at, x)), x)
+    return at.choose(x < 0.0, not_a_number(at, x), root)
