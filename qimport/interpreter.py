@@ -51,7 +51,7 @@ class Interpreter:
     - ``allocate_tensors`` compiles; what cannot be compiled is refused there with every reason.
     - ``num_threads`` is checked and changes nothing: code runs on the calling thread, and the bytes are those
       of one thread.
-    - Tensors that are neither inputs, outputs nor constants cannot be read: they share memory.
+    - Tensors that are neither inputs, outputs, variables nor constants cannot be read: they share memory.
     - A view that ``tensor(index)()`` gave never blocks ``invoke``: buffers stay until the next
       ``allocate_tensors`` after a resize.
     - ``reset_all_variables`` resets resource variables, too, to what the model initializes them with; TFLite
@@ -250,8 +250,9 @@ class _Part:
         infos = (*compilation.outputs, *compilation.inputs)
         arrays = (*session.outputs, *session.inputs)
         self._buffers = {info.index: array for info, array in zip(infos, arrays, strict=True)}
-        states = zip(compilation.imported.variables, session.states, strict=True)
-        self._resources = {variable: array for variable, array in states if variable.tensor == -1}
+        states = dict(zip(compilation.imported.variables, session.states, strict=True))
+        self._resources = {variable: array for variable, array in states.items() if variable.tensor == -1}
+        self._buffers |= {v.tensor: array for v, array in states.items() if v.tensor != -1}
         values = compilation.imported.tensors.items()
         self._inferred = {index: value.type.shape for index, value in values}
         self._session = session

@@ -261,6 +261,19 @@ def test_interpreters_remember_until_they_are_reset(oracle: Oracle) -> None:
             interpreter.reset_all_variables()
 
 
+def test_variable_tensors_can_be_read() -> None:
+    case = draw_model("VARIABLE tensor int32", 0)
+    interpreter = Interpreter(model_content=case.file)
+    interpreter.allocate_tensors()
+    (kept,) = (item["index"] for item in interpreter.get_tensor_details() if item["name"] == "kept")
+    assert not interpreter.get_tensor(kept).any()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], case.invocations[0][0])
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(kept), case.invocations[0][0])
+    interpreter.reset_all_variables()
+    assert not interpreter.get_tensor(kept).any()
+
+
 def two_signatures() -> bytes:
     """``grow`` adds to a variable, ``look`` reads it; both initialize it by the same subgraph."""
     type_ = TensorType("float32", (2,))
