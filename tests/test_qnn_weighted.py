@@ -96,7 +96,7 @@ def test_constraints_of_transpose_conv() -> None:
     refuses(replace(op, stride=(0, 1)), "C2", X8, W8, None, Y8)
     refuses(op, "C3", X8, replace(W8, quantization=Quantization((0.5,), (3,))), None, Y8)
     refuses(op, "C3", replace(X16, quantization=Quantization((0.5,), (3,))), W8, None, Y16)
-    refuses(op, "C4", X16, W8, TensorType("int32", (8,)), Y16)
+    refuses(op, "C4", X8, W8, TensorType("int64", (8,)), Y8)
     refuses(op, "C4", X8, W8, TensorType("int32", (7,)), Y8)
     refuses(replace(op, activation="TANH"), "C5", X8, W8, None, Y8)
 

@@ -29,21 +29,21 @@ class TransposeConv(WeightedOperation):
     reach over the upper and left border; what falls outside the result is dropped.
 
         acc[n,i*sh+r-top,j*sw+c-left,o] += (x[n,i,j,:] - z_x) . (w[o,r,c,:] - z_w)
-        acc  = acc + bias[o], modulo 2^32 (int16: 2^64)
+        acc  = acc + bias[o], modulo 2^32 (int16 without int32 bias: 2^64)
         code = clamp(rescale(acc, s_x * s_w[o] / s_out) + z_out, low, high)
 
     reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
                 (``reference_integer_ops::TransposeConv``, ``reference_ops::TransposeConv``)
     builtin     the same scales; int8 ``double_up`` in whole blocks of 8 output channels, uint8 in whole
                 blocks of 16 elements of the flat result; ``double_away`` in what is left over
-    int16       ``single_up`` in both
+    int16       ``single_up`` in both, but with an int32 bias as int8
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256; takes no window smaller than its stride with padding SAME
 
     C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8; ranks are 4. C2 I =
     C, the result has O channels and x's batch; strides are positive, offsets not negative. C3 x and the
     result have one scale; w has one, or, unless it is uint8, one per output channel; only uint8 weights have
-    zero points, and no int16 tensor. C4 bias is int32[O], int64[O] beside int16, with zero point 0. C5 the
+    zero points, and no int16 tensor. C4 bias is int32[O], or int64[O] beside int16, with zero point 0. C5 the
     activation is one of the schema's.
 
     ``constant_weights`` says that weights and bias are stored in the file and the window suits the delegate.
@@ -71,8 +71,6 @@ class TransposeConv(WeightedOperation):
         self.verify_weights(call, w.shape[0])
         zero_free = w.dtype == "uint8" or not any(w.quant.zero_points)
         require(zero_free, "C3", f"{w.dtype} weights must have zero points 0")
-        wide = x.dtype != "int16" or self.accumulator(call) == "int64"
-        require(wide, "C4", "the bias beside int16 must be int64")
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """See the class; for uint8 of the first elements, up to :meth:`flat_blocks`."""
@@ -115,7 +113,9 @@ class TransposeConv(WeightedOperation):
         x = call.array(0).astype(np.int64) - call.input(0).quant.zero_point
         w = call.array(1).astype(np.int64) - call.input(1).quant.zero_point
         acc = self.accumulate(x, w, call).astype(np.int64)
-        flat = wrap32(acc + call.array(2) if has_bias(call) else acc).reshape(-1)
+        if has_bias(call):
+            acc = acc + call.array(2).astype(np.int64)
+        flat = wrap32(acc).reshape(-1)
         form = self.requantization(call)
         codes = form.codes(flat, call.output)
         codes[-rest:] = form.rounded_as("double_away").codes(flat[-rest:], call.output)

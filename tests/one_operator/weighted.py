@@ -49,14 +49,15 @@ class Weighted:
             return quantized("int16", shape, self.draw.scale(1e-5, 1e-2), 0)
         return self.draw.tensor(self.types.x, shape)
 
-    def feed(self, type_: TensorType) -> int:
-        """A tensor that the test feeds."""
+    def feed(self, type_: TensorType, data: Array | None = None) -> int:
+        """A tensor that the test feeds with ``data``, or random codes."""
         index = add_tensor(self.model, type_)
         self.fed.append(index)
-        self.arrays.append(self._codes(type_))
+        self.arrays.append(self.codes(type_) if data is None else data)
         return index
 
-    def _codes(self, type_: TensorType) -> Array:
+    def codes(self, type_: TensorType) -> Array:
+        """Uniform codes; for int16 often small ones, whose sums do not saturate."""
         lowest, highest = INTEGER_RANGE[type_.dtype]
         if type_.dtype == "int16" and self.draw.pick(True, False):
             lowest, highest = -1200, 1200
@@ -86,7 +87,11 @@ class Weighted:
         limit = 40 if self.draw.ties else 5000 if x.itemsize == 1 else 10**6
         if self.types.bias == "int64" and self.draw.pick(True, False, False):
             limit = 2**40
-        data = self.draw.rng.integers(-limit, limit, channels)
+        data = self.draw.rng.integers(-limit, limit, channels).astype(self.types.bias)
+        if self.draw.pick(True, *[False] * 7):
+            self.fed.append(self.model.tensor((channels,), self.types.bias, scales))
+            self.arrays.append(data)
+            return self.fed[-1]
         return self.model.tensor((channels,), self.types.bias, scales, data=data)
 
     def result(
@@ -200,13 +205,9 @@ def fully_connected(draw: Draw, types: Types) -> OneOperator:
     x = make.activations((*lead, depth))
     w, data = make.weights((outputs, depth), 0, zero_point=True)
     out = make.result(x, w, data, depth, (*lead, outputs) if keep else (int(np.prod(lead)), outputs))
-    first = make.feed(x)
-    if types.w not in ("int2", "int4") and draw.pick(True, False, False, False):
-        second = add_tensor(make.model, w)
-        make.fed.append(second)
-        make.arrays.append(data)
-    else:
-        second = make.constant(w, data)
+    fed = draw.pick("x", "x", "x", "w", "xw") if types.w not in ("int2", "int4") else "x"
+    first = make.feed(x) if "x" in fed else make.constant(x, make.codes(x))
+    second = make.feed(w, data) if "w" in fed else make.constant(w, data)
     options = {"fused_activation_function": draw.pick(*ACTIVATIONS), "keep_num_dims": keep}
     inputs = [first, second, make.bias(x, w, outputs)]
     return make.finish("FULLY_CONNECTED", inputs, out, 13, **options, **bias_option(types))
@@ -228,7 +229,8 @@ def transpose_conv(draw: Draw, types: Types) -> OneOperator:
     inputs = [wanted, make.constant(w, data), make.feed(x), make.bias(x, w, outputs)]
     options = {"padding": padding, "stride_h": stride[0], "stride_w": stride[1]}
     activation = draw.pick(*ACTIVATIONS)
-    return make.finish("TRANSPOSE_CONV", inputs, out, 4, **options, fused_activation_function=activation)
+    options = {**options, "fused_activation_function": activation, **bias_option(types)}
+    return make.finish("TRANSPOSE_CONV", inputs, out, 4, **options)
 
 
 def batch_matmul(draw: Draw, types: Types) -> OneOperator:
@@ -245,7 +247,9 @@ def batch_matmul(draw: Draw, types: Types) -> OneOperator:
     b = quantized(types.w, shape, draw.scale(), zero)
     data = draw.codes(b)
     out = make.result(a, b, data, depth, (*np.broadcast_shapes(left, right), rows, columns))
-    first, second = make.feed(a), make.constant(b, data) if draw.pick(True, False) else make.feed(b)
+    fed = draw.pick("a", "b", "ab")
+    first = make.feed(a) if "a" in fed else make.constant(a, make.codes(a))
+    second = make.feed(b) if "b" in fed else make.constant(b, data)
     return make.finish("BATCH_MATMUL", [first, second], out, 4, adj_x=adj_x, adj_y=adj_y)
 
 
@@ -291,6 +295,7 @@ TRANSPOSED = (
     "uint8 uint8 int32 uint8",
     "uint8 uint8 - uint8",
     "int16 int8 int64 int16",
+    "int16 int8 int32 int16",
     "int16 int8 - int16",
 )
 PRODUCTS = ("int8 int8 - int8", "int16 int16 - int16", "int16 int8 - int16")

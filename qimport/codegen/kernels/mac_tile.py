@@ -223,7 +223,7 @@ class _TileKernel:
             return
 
         def run(place: list[Index]) -> None:
-            source, here = self._place_of_run(x, weights, *place, vectors)
+            source, here = self._place_of_run(x, weights, place[0], place[1], vectors)
 
             def piece(first: Index, count: int) -> None:
                 self._add(self._piece(source, here, first, count, pixels, vectors, zeros))
