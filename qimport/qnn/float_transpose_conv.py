@@ -61,7 +61,8 @@ class FloatTransposeConv(FloatWeighted):
 
     def products(self, call: Call, bias: Float32, sums: Sums) -> Float32:
         """One tap after the other: in the order of input pixels that is from the last to the first."""
-        x, w = call.array(0), call.array(1)
+        x: Float32 = call.array(0)
+        w: Float32 = call.array(1)
         _, kh, kw, _ = w.shape
         taps = [(r, c) for r in range(kh) for c in range(kw)]
         canvas = self._canvas(call, bias if sums.bias_first else np.zeros_like(bias))

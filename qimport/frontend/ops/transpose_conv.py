@@ -38,9 +38,9 @@ def transpose_conv(context: OperatorContext) -> None:
     # The delegate takes constants only, and no windows that leave gaps between them where it has to pad.
     gaps = padding == "SAME" and (height < stride[0] or width < stride[1])
     delegable = is_constant(weights, bias) and not gaps
-    offset = tuple(
-        _offset(context, padding, shape[1 + a], (rows, columns)[a], (height, width)[a], stride[a])
-        for a in (0, 1)
+    offset = (
+        _offset(context, padding, shape[1], rows, height, stride[0]),
+        _offset(context, padding, shape[2], columns, width, stride[1]),
     )
     if floating:
         bias = bias_vector(context, bias, outputs)
@@ -48,7 +48,7 @@ def transpose_conv(context: OperatorContext) -> None:
         bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
     op = (FloatTransposeConv if floating else TransposeConv)(
         stride, offset, checks.activation(context), delegable
-    )  # type: ignore[arg-type]
+    )
     context.emit(op, (x, weights, bias), shape)
 
 
