@@ -47,7 +47,8 @@ def choose_boxes(boxes: Float32, scores: Float32, limits: Limits) -> tuple[Float
 
     Fast: a box's key is its best score. Chosen boxes come by descending key, each with its ``per_box`` best
     classes, as far as there are so many. ``regular``: boxes are chosen for every class by its scores; the best
-    pairs come by descending score. Of equal keys or scores the earlier class, then the earlier box comes first.
+    pairs come by descending score. Of equal keys or scores the earlier class, then the earlier box comes first,
+    but the classes of one box are in the order of :func:`best_places`.
     What is not filled is 0 (the interpreter leaves it as it was, or writes 0).
     """
     used = scores[:, scores.shape[1] - limits.classes :]
@@ -66,7 +67,7 @@ def choose_boxes(boxes: Float32, scores: Float32, limits: Limits) -> tuple[Float
     else:
         chosen = suppress(boxes, used.max(axis=1), limits, limits.detections)
         for number, box in enumerate(chosen):
-            best = np.argsort(-used[box].astype(np.float64), kind="stable")[: limits.per_box]
+            best = best_places(used[box], min(limits.per_box, limits.classes))
             for column, kind in enumerate(best):
                 _fill(found, number * limits.per_box + column, boxes[box], kind, used[box, kind])
         count = len(chosen)
@@ -102,3 +103,37 @@ def overlap(boxes: Float32, box: Float32) -> Float32:
     with np.errstate(all="ignore"):
         ratio = intersection / ((area + areas) - intersection)
     return np.asarray(np.where((areas <= 0) | (area <= 0), np.float32(0), ratio), np.float32)
+
+
+def best_places(values: Float32, wanted: int) -> list[int]:
+    """The places of the largest values, largest first, equal ones as libstdc++'s ``std::partial_sort`` has them.
+
+    One place is that of the first largest value.
+    """
+    if wanted == 1:
+        return [int(np.argmax(values))]
+    heap = list(range(len(values)))
+    for parent in reversed(range(wanted // 2)):
+        _adjust(values, heap, parent, wanted, heap[parent])
+    for place in range(wanted, len(values)):
+        if values[heap[place]] > values[heap[0]]:
+            number, heap[place] = heap[place], heap[0]
+            _adjust(values, heap, 0, wanted, number)
+    for last in reversed(range(1, wanted)):
+        number, heap[last] = heap[last], heap[0]
+        _adjust(values, heap, 0, last, number)
+    return heap[:wanted]
+
+
+def _adjust(values: Float32, heap: list[int], hole: int, length: int, number: int) -> None:
+    """``std::__adjust_heap``: the hole goes down to a leaf, the number up from there."""
+    top = hole
+    while hole < (length - 1) // 2:
+        child = 2 * (hole + 1)
+        child -= int(values[heap[child]] > values[heap[child - 1]])
+        heap[hole], hole = heap[child], child
+    if 2 * hole + 2 == length:
+        heap[hole], hole = heap[2 * hole + 1], 2 * hole + 1
+    while hole > top and values[heap[(hole - 1) // 2]] > values[number]:
+        heap[hole], hole = heap[(hole - 1) // 2], (hole - 1) // 2
+    heap[hole] = number

@@ -40,8 +40,8 @@ class Detect(Operation):
         return self.detections * self.per_box
 
     def scratch(self, boxes: int) -> int:
-        """Elements behind the results: a key and a state for every candidate."""
-        return 2 * boxes * (self.classes if self.regular else 1)
+        """Elements behind the results: a key and a state for every candidate, a number for every class."""
+        return 2 * boxes * (self.classes if self.regular else 1) + self.classes
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""

@@ -7,8 +7,9 @@ from typing import Any
 from llvmlite import ir
 
 from qimport import prim
-from qimport.codegen.function import F32, I32, Index, index
+from qimport.codegen.function import F32, I32, I64, Index, index
 from qimport.codegen.kernels import access
+from qimport.codegen.kernels.partial_sort import PartialSort
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
@@ -190,27 +191,26 @@ class _Detection:
         self._store(score, fn.add(5 * slots, slot))
 
     def _write_classes(self, slot: Index, box: Any) -> None:
-        """The best classes of a box, the earliest of equal ones first."""
-        b = self.b
+        """The best classes of a box."""
+        fn, reported = self.fn, min(self.op.per_box, self.op.classes)
+        if reported == 1:
+            kind = self._first_best(box)
+            self._write(slot, box, kind, self._score(box, kind))
+            return
+        memory = fn.element(fn.result, self.states + self.groups * self.count, "float32")
+        order = PartialSort(fn, memory, lambda kind: self._score(box, kind))
+        order.emit(self.op.classes, reported)
 
-        def following(k: Index, last: Any, last_kind: Any) -> list[Any]:
-            first = b.icmp_signed("==", index(k), index(0))
+        def write(k: Index) -> None:
+            kind = self.b.sext(order.at(k), I64)
+            self._write(fn.add(slot, k), box, kind, self._score(box, kind))
 
-            def left(value: Any, kind: Index) -> Any:
-                later = b.icmp_signed(">", index(kind), last_kind)
-                equal = b.and_(b.fcmp_ordered("==", value, last), later)
-                return b.or_(first, b.or_(b.fcmp_ordered("<", value, last), equal))
+        fn.loop(0, reported, 1, write)
 
-            def step(kind: Index, best: Any, place: Any) -> list[Any]:
-                value = self._score(box, kind)
-                none = b.icmp_signed("==", place, NOWHERE)
-                better = b.or_(none, b.fcmp_ordered(">", value, best))
-                found = b.and_(left(value, kind), better)
-                return [b.select(found, value, best), b.select(found, index(kind), place)]
+    def _first_best(self, box: Any) -> Any:
+        def step(kind: Index, best: Any, place: Any) -> list[Any]:
+            value = self._score(box, kind)
+            better = self.b.fcmp_ordered(">", value, best)
+            return [self.b.select(better, value, best), self.b.select(better, index(kind), place)]
 
-            best, kind = self.fn.loop(0, self.op.classes, 1, step, [last, NOWHERE])
-            self._write(self.fn.add(slot, k), box, kind, best)
-            return [best, kind]
-
-        reported = min(self.op.per_box, self.op.classes)
-        self.fn.loop(0, reported, 1, following, [ir.Constant(F32, 0.0), NOWHERE])
+        return self.fn.loop(1, self.op.classes, 1, step, [self._score(box, 0), index(0)])[1]
