@@ -7,7 +7,8 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
-from qimport.lower.float_weighted import PIXEL, emit_sums
+from qimport.lower.convolution import transposed
+from qimport.lower.float_weighted import PIXEL, constant_or_reshape, emit_sums
 from qimport.lower.rule import Emitter, Use
 from qimport.qnn.float_weighted import OPTIMIZED
 from qimport.qnn.lstm_float import ACTIVATIONS, NORM_EPSILON, PROJECTION, FloatLstm
@@ -63,10 +64,8 @@ class FloatSteps:
         for product in products:
             a = emit.binary("add", product[gate], a)
         position = gate_operand(gate, "peephole")
-        peephole = self.use.operands[position] if position >= 0 else None
-        if peephole is not None and peephole.data is not None:
-            weights = emit.constant(self.lstm.peephole(peephole.data, position))
-            a = emit.binary("add", a, emit.binary("mul", c, weights))
+        if position >= 0 and self.use.operands[position] is not None:
+            a = emit.binary("add", a, emit.binary("mul", c, self.peephole(position)))
         if norm is None:
             return a
         return emit.binary("add", emit.binary("mul", self._normalized(a), norm), bias)
@@ -87,13 +86,17 @@ class FloatSteps:
         return emit.reshape(acc, (batch, outputs))
 
     def _transposed(self, position: int) -> Value:
-        """Weights [N, K] as HWIO of one pixel."""
+        """Weights [N, K] as HWIO of one pixel; at compile time where they are constant."""
         if position not in self.weights:
-            data = self.use.operand(position).data
-            assert data is not None
-            turned = np.ascontiguousarray(data.T)
-            self.weights[position] = self.emit.constant(turned.reshape(1, 1, *turned.shape))
+            weights = self.use.operand(position)
+            outputs, depth = weights.type.shape
+            turned = transposed(self.emit, weights, (1, 0))
+            self.weights[position] = constant_or_reshape(self.emit, turned, (1, 1, depth, outputs))
         return self.weights[position]
+
+    def peephole(self, position: int) -> Value:
+        """Peephole weights as real numbers."""
+        return self.use.operand(position)
 
     def _normalized(self, a: Value) -> Value:
         """Rows minus their mean, over their deviation."""

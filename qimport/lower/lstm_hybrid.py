@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qimport.errors import CompilerBug
-from qimport.ir.graph import Value
+from qimport.ir.graph import Array, Value
 from qimport.lower.lstm_float import FloatSteps
 from qimport.lower.row_quantization import emit_row_product, emit_row_quantization
 from qimport.qnn.lstm_hybrid import HybridLstm
@@ -34,6 +34,10 @@ class HybridSteps(FloatSteps):
         """x [batch, K] times the weights at one position."""
         return self._weighted(x, [position])
 
+    def peephole(self, position: int) -> Value:
+        """Codes times their scale."""
+        return self.emit.constant(self.lstm.peephole(self._codes(position), position))
+
     @property
     def _gates(self) -> tuple[str, ...]:
         return GATES if self.lstm.input_gate else GATES[1:]
@@ -45,10 +49,13 @@ class HybridSteps(FloatSteps):
         """x [rows, K] times weights one below the other."""
         matrices, scales = [], []
         for position in positions:
-            data = self.use.operand(position).data
-            if data is None:
-                raise CompilerBug(f"the weights at {position} are not constant")
-            matrices.append(data.view(np.int8))
-            scales.append(np.full(len(data), self.lstm.scales[position], np.float32))
+            matrices.append(self._codes(position).view(np.int8))
+            scales.append(np.full(len(matrices[-1]), self.lstm.scales[position], np.float32))
         rows = emit_row_quantization(self.emit, x, asymmetric=self.lstm.asymmetric)
         return emit_row_product(self.emit, rows, np.concatenate(matrices), np.concatenate(scales))
+
+    def _codes(self, position: int) -> Array:
+        data = self.use.operand(position).data
+        if data is None:
+            raise CompilerBug(f"the weights at {position} are not constant")
+        return data

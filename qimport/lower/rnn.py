@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from qimport.errors import CompilerBug
-from qimport.ir.graph import Array, Value
+from qimport.ir.graph import Value
+from qimport.lower.float_weighted import constant_or_reshape, part_of
 from qimport.lower.lstm import time_as_in_file, time_first
 from qimport.lower.row_quantization import emit_row_product, emit_row_quantization
 from qimport.lower.rule import Emitter, Use, rule
@@ -38,24 +39,21 @@ class _Products:
 
     def add(self, x: Value, position: int, a: Value) -> Value:
         """``a`` plus x [rows, K] times the transposed weights at ``position``."""
-        emit, weights = self.emit, self._data(position)
+        emit, weights = self.emit, self.use.operand(position)
         if self.op.is_hybrid(self.use.call):
+            if weights.data is None:
+                raise CompilerBug(f"the weights at {position} are not constant")
             rows = emit_row_quantization(emit, x, asymmetric=self.op.asymmetric)
             scale = np.array([self.use.call.input(position).quant.scale], np.float32)
-            return emit.binary("add", a, emit_row_product(emit, rows, weights.view(np.int8), scale))
-        count, depth = x.type.shape
+            product = emit_row_product(emit, rows, weights.data.view(np.int8), scale)
+            return emit.binary("add", a, product)
+        depth = x.type.shape[1]
         whole = depth - depth % LANES
         if whole:
-            head = x if whole == depth else emit.slice(x, (0, 0), (count, whole), (1, 1))
-            a = emit.binary("add", a, emit_in_turn(emit, head, weights[:, :whole]))
+            head, first = (part_of(emit, value, 1, (0, whole)) for value in (x, weights))
+            a = emit.binary("add", a, emit_in_turn(emit, head, first))
         for k in range(whole, depth):
-            column = emit.slice(x, (0, k), (count, 1), (1, 1))
-            factors = emit.constant(np.ascontiguousarray(weights[:, k]))
+            column, factors = (part_of(emit, value, 1, (k, k + 1)) for value in (x, weights))
+            factors = constant_or_reshape(emit, factors, (factors.type.shape[0],))
             a = emit.binary("add", a, emit.binary("mul", column, factors))
         return a
-
-    def _data(self, position: int) -> Array:
-        data = self.use.operand(position).data
-        if data is None:
-            raise CompilerBug(f"the weights at {position} are not constant")
-        return data

@@ -9,6 +9,8 @@ from qimport.errors import CompilerBug
 from qimport.fixedpoint import INT16_MAX, INT16_MIN
 from qimport.ir.graph import Array, Value
 from qimport.ir.types import TensorType
+from qimport.lower.convolution import transposed
+from qimport.lower.float_weighted import constant_or_reshape
 from qimport.lower.row_quantization import emit_row_product, emit_row_quantization
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.svdf import BIAS, FEATURE, FLOAT_BOUNDS, INPUT, STATE, TIME, Factor, Svdf, SvdfShape
@@ -22,7 +24,7 @@ def lower_svdf(emit: Emitter, op: Svdf, use: Use) -> tuple[Value, Value]:
     shape, (first, second) = op.shape(use.call), op.factors(use.call)
     new = emit.clamp(_scaled(emit, _filters(emit, use, shape), first), 0, INT16_MIN, INT16_MAX, "int16")
     state = remember(emit, use.operand(STATE), new, shape)
-    weights = _flat(use.operand(TIME).data).astype(np.int32)
+    weights = _known(use.operand(TIME)).reshape(-1).astype(np.int32)
     products = emit.binary("mul", emit.cast(state, "int32"), emit.constant(weights))
     by_unit = emit.reshape(products, (shape.batch, shape.units, shape.window))
     acc_type = TensorType("int32", (shape.batch, shape.units, 1))
@@ -35,17 +37,16 @@ def lower_svdf(emit: Emitter, op: Svdf, use: Use) -> tuple[Value, Value]:
 
 
 def _floats(emit: Emitter, op: Svdf, use: Use) -> tuple[Value, Value]:
-    shape, feature, time = op.shape(use.call), use.operand(FEATURE).data, use.operand(TIME).data
-    if feature is None or time is None:
-        raise CompilerBug("the weights of an SVDF are not constant")
+    shape, feature, time = op.shape(use.call), use.operand(FEATURE), use.operand(TIME)
     if op.is_hybrid(use.call):
         rows = emit_row_quantization(emit, use.operand(INPUT), asymmetric=op.asymmetric)
         scale = np.array([use.call.input(FEATURE).quant.scale], np.float32)
-        new = emit_row_product(emit, rows, feature.view(np.int8), scale)
+        new = emit_row_product(emit, rows, _known(feature).view(np.int8), scale)
+        time = emit.constant(op.time_weights(use.call, _known(time)))
     else:
         new = emit_in_turn(emit, use.operand(INPUT), feature)
     state = remember(emit, use.operand(STATE), new, shape)
-    weights = emit.constant(op.time_weights(use.call, time).reshape(-1))
+    weights = constant_or_reshape(emit, time, (shape.filters * shape.memory,))
     products = emit.reshape(emit.binary("mul", state, weights), (shape.batch * shape.filters, shape.memory))
     filters = _sum_in_turn(emit, products)
     y = _sum_in_turn(emit, emit.reshape(filters, (shape.batch * shape.units, op.rank)))
@@ -65,26 +66,25 @@ def emit_float_activation(emit: Emitter, y: Value, activation: str) -> Value:
     return y if high == np.inf else emit.binary("min", y, high)
 
 
-def emit_in_turn(emit: Emitter, x: Value, weights: Array) -> Value:
+def emit_in_turn(emit: Emitter, x: Value, weights: Value) -> Value:
     """x [rows, n] times float weights [outputs, n], in the order ``in_turn``."""
     rows, depth = x.type.shape
-    outputs = len(weights)
+    outputs = weights.type.shape[0]
     image = emit.reshape(x, (rows, 1, 1, depth))
-    turned = emit.constant(np.ascontiguousarray(weights.T).reshape(1, 1, depth, outputs))
+    turned = constant_or_reshape(emit, transposed(emit, weights, (1, 0)), (1, 1, depth, outputs))
     op = prim.FloatMac(order="in_turn")
     operands = (image, turned, emit.constant(np.zeros(outputs, np.float32)))
     return emit.reshape(emit.emit(op, operands, op.result_type(image.type, turned.type)), (rows, outputs))
 
 
 def _sum_in_turn(emit: Emitter, x: Value) -> Value:
-    return emit_in_turn(emit, x, np.ones((1, x.type.shape[1]), np.float32))
+    return emit_in_turn(emit, x, emit.constant(np.ones((1, x.type.shape[1]), np.float32)))
 
 
-def _flat(data: Array | None) -> Array:
-    """Constant weights as one row, beside the elements of a state."""
-    if data is None:
+def _known(weights: Value) -> Array:
+    if weights.data is None:
         raise CompilerBug("the weights of an SVDF are not constant")
-    return data.reshape(-1)
+    return weights.data
 
 
 def _filters(emit: Emitter, use: Use, shape: SvdfShape) -> Value:

@@ -37,6 +37,11 @@ class Recurrent:
     model: ModelBuilder = field(default_factory=ModelBuilder)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def half(self) -> bool:
+        """Whether float constants are written as float16."""
+        return bool(self.draw.ties)
+
     def ints(self, shape: Sequence[int], dtype: str, limit: int) -> Array:
         """Codes from -limit to limit; small ones if there shall be ties."""
         top = min(limit, 3) if self.draw.ties else limit
@@ -54,8 +59,14 @@ class Recurrent:
         return self.model.tensor((count,), "int32", 1e-4, data=self.ints((count,), "int32", limit))
 
     def floats(self, shape: Sequence[int], spread: float = 0.5) -> int:
-        """A float32 constant."""
-        return self.model.tensor(shape, "float32", data=self.real(shape, spread))
+        """A float32 constant; in some models all of these are float16 and widened by an operator."""
+        data = self.real(shape, spread)
+        if not self.half:
+            return self.model.tensor(shape, "float32", data=data)
+        narrow = self.model.tensor(shape, "float16", data=data.astype(np.float16))
+        wide = self.model.tensor(shape, "float32")
+        self.model.operator("DEQUANTIZE", [narrow], [wide], 3)
+        return wide
 
     def real(self, shape: Sequence[int], spread: float) -> Array:
         """Normal numbers."""

@@ -132,11 +132,12 @@ def _quantization(
 ) -> tuple[tuple[float, ...], tuple[float, int]]:
     """What only the integer arithmetic needs: scales of gates, scale and zero point of o * tanh(c)."""
     x, weights = context.input(0), context.input(positions[gate_operand("output", "input")])
-    for number, position in enumerate(positions):
-        states = number in (0, OUTPUT_STATE, CELL_STATE)
-        if not states and position >= 0 and context.optional(position) is not None:
-            context.constant(position, f"operand {position}")
     pair = (x.type.dtype, weights.type.dtype)
+    for number, position in enumerate(positions):
+        value = context.optional(position) if position >= 0 else None
+        given = number in (0, OUTPUT_STATE, CELL_STATE) or value is None or value.type.dtype == "float32"
+        if not given:
+            context.constant(position, f"operand {position}")
     if pair[0] == "float32" and pair[1] in ("float32", "int8", "uint8"):
         return (), (1.0, 0)
     if pair != ("int8", "int8"):

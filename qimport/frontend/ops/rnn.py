@@ -82,8 +82,9 @@ def _direction(
     """One layer over the operands at ``positions``; gives y of the last pass."""
     x, weights, recurrent, bias = (context.input(position) for position in positions[:-1])
     state = context.state(positions[-1])
-    for position in positions[1:-1]:
-        context.constant(position, f"operand {position}")
+    if weights.type.dtype != "float32":
+        for position in positions[1:3]:
+            context.constant(position, f"operand {position}")
     activation, dtype = context.option("fused_activation_function"), weights.type.dtype
     context.require(
         activation in FLOAT_BOUNDS,

@@ -13,10 +13,9 @@ def svdf(context: OperatorContext) -> None:
     context.operands(5)
     x, feature, time = (context.input(position) for position in (INPUT, FEATURE, TIME))
     bias, state = context.optional(BIAS), context.state(STATE)
-    for position, what in ((FEATURE, "weights over features"), (TIME, "weights over time")):
-        context.constant(position, what)
-    if bias is not None:
-        context.constant(BIAS, "bias")
+    if feature.type.dtype != "float32":
+        for position, what in ((FEATURE, "weights over features"), (TIME, "weights over time")):
+            context.constant(position, what)
     for value in (x, feature, time):
         if len(value.type.shape) != 2:
             context.misfit(f"tensor {value.name!r} has shape {value.type.shape}; expected rank 2", value)
