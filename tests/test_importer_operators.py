@@ -147,6 +147,51 @@ CASES: list[tuple[One, str, dict[str, Any], tuple[int, ...]]] = [
         {"axis": 1},
         (2, 2, 3),
     ),
+    *[
+        (One(builtin, [T((2, 3), "float32", None)], T((2, 3), "float32", None)), name, {}, (2, 3))
+        for builtin, name in (
+            ("ABS", "qnn.abs"),
+            ("CEIL", "qnn.ceil"),
+            ("COS", "qnn.cos"),
+            ("ELU", "qnn.elu"),
+            ("EXP", "qnn.exp"),
+            ("FLOOR", "qnn.floor"),
+            ("LOG", "qnn.log"),
+            ("LOG_SOFTMAX", "qnn.log_softmax"),
+            ("L2_NORMALIZATION", "qnn.l2_normalization"),
+            ("NEG", "qnn.neg"),
+            ("ROUND", "qnn.round"),
+            ("RSQRT", "qnn.rsqrt"),
+            ("SIGN", "qnn.sign"),
+            ("SIN", "qnn.sin"),
+            ("SQRT", "qnn.sqrt"),
+            ("SQUARE", "qnn.square"),
+        )
+    ],
+    (
+        One("LEAKY_RELU", [T((2, 3))], T((2, 3)), options={"alpha": 0.25}),
+        "qnn.leaky_relu",
+        {"alpha": 0.25},
+        (2, 3),
+    ),
+    (
+        One("GELU", [T((2, 3))], T((2, 3)), options={"approximate": True}),
+        "qnn.gelu",
+        {"approximate": True},
+        (2, 3),
+    ),
+    (One("PRELU", [T((2, 3)), T((3,), data=[1, 2, 3])], T((2, 3))), "qnn.prelu", {}, (2, 3)),
+    (
+        One(
+            "LOCAL_RESPONSE_NORMALIZATION",
+            [T((1, 2, 2, 3), "float32", None)],
+            T((1, 2, 2, 3), "float32", None),
+            options={"radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 0.75},
+        ),
+        "qnn.local_response_normalization",
+        {"radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 0.75},
+        (1, 2, 2, 3),
+    ),
     (
         One("STRIDED_SLICE", [T((4, 5)), integers(-1, 0), integers(0, 3), integers(-2, 1)], T((2, 3))),
         "qnn.strided_slice",

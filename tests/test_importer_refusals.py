@@ -30,10 +30,10 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "float32 activations meet int8 weights (a hybrid operator); expected int8 or uint8 activations",
     ),
     (
-        "int16",
-        unary("TANH", x=T((2, 3), "int16", name="x")),
+        "int32 tanh",
+        unary("TANH", x=T((2, 3), "int32", name="x")),
         "x",
-        "the element type is int16; expected int8 or uint8",
+        "the element type is int32; expected one of int8, uint8, int16, float32",
     ),
     (
         "mixed",

@@ -126,6 +126,8 @@ def lower_leaky_relu(emit: Emitter, op: LeakyRelu, use: Use) -> Value:
     if x.type.dtype != "float32":
         return lower_unary(emit, op, use)
     below = emit.binary("mul", x, float(np.float32(op.alpha)))
+    if op.kernel_family(use.call) == "xnnpack":
+        return emit.select(emit.compare("less", x, 0.0), below, x)
     return emit.select(emit.compare("greater", x, 0.0), x, below)
 
 

@@ -110,7 +110,7 @@ class LeakyRelu(UnaryOperation):
     MBQM(d) of n, for a negative n -MBQM(d) of -n; int16 in builtin MBQM(-d) of -n.
     xnnpack, 8 bits: clamp(((d * m + 128) >> 8) + z_out), m = rne(256 p) from 0 on, rne(256 f32(p * alpha))
     below; taken for p from 2^-8 to 2^7 and f32(p * alpha) from -127.99609375 to 128, not under 2^-8 in size.
-    float32: f32(v * alpha) for v that are not above 0.
+    float32: f32(v * alpha) for v that are not above 0, in xnnpack for v below 0, which differs for zeros.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 p and n are under 2^31 in size.
     """
@@ -153,7 +153,10 @@ class LeakyRelu(UnaryOperation):
             return super().evaluate(call)
         x: Any = call.array(0)
         with np.errstate(all="ignore"):
-            return (np.where(x > 0, x, x * np.float32(self.alpha)),)
+            scaled = x * np.float32(self.alpha)
+            if self.kernel_family(call) == "xnnpack":
+                return (np.where(x < 0, scaled, x),)
+            return (np.where(x > 0, x, scaled),)
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the kernel family."""
