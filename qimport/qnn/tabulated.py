@@ -132,6 +132,7 @@ class Gelu(TabulatedFunction):
     TFLITE: ClassVar[tuple[str, ...]] = ("GELU",)
     TYPES = ("int8", "uint8", "int16", "float32")
     DELEGATED = ("float32",)
+    CENTRED = False
 
     approximate: bool = False
 

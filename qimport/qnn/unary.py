@@ -55,7 +55,7 @@ class UnaryOperation(QnnOperation):
     """Base of the functions of one tensor.
 
     C1 operand and result are of one element type, one of ``TYPES``; 8- and 16-bit ones have one scale and one
-    zero point each, which for int16 is 0. C2 operand and result have one shape.
+    zero point each, which for int16 is 0 (but for GELU). C2 operand and result have one shape.
     """
 
     TYPES: ClassVar[tuple[str, ...]]
@@ -79,10 +79,14 @@ class UnaryOperation(QnnOperation):
         if x.dtype in QUANTIZED and not self.ANY_QUANTIZATION:
             require_per_tensor("C1", x, out)
             zeros = (x.quant.zero_point, out.quant.zero_point)
-            require(x.dtype != "int16" or zeros == (0, 0), "C1", f"zero points of int16 are 0, not {zeros}")
+            free = x.dtype != "int16" or not self.CENTRED
+            require(free or zeros == (0, 0), "C1", f"zero points of int16 are 0, not {zeros}")
 
     ANY_QUANTIZATION: ClassVar[bool] = False
     """Whether scales and zero points do not matter, nor whether there are any."""
+
+    CENTRED: ClassVar[bool] = True
+    """Whether the zero points of int16 have to be 0."""
 
     IN_REFERENCE: ClassVar[bool] = True
     """Whether the interpreter has a reference kernel."""

@@ -69,6 +69,8 @@ def quantized_types(draw: Draw, op: UnaryOperation, dtype: str, size: int) -> tu
         after = before
     if isinstance(op, Logistic):
         after = 2.0**-15 if dtype == "int16" else 2.0**-8
+    if dtype == "int16" and not op.CENTRED:
+        zeros = [int(zero) for zero in draw.rng.integers(-5000, 5000, 2)]
     if dtype == "int16":
         before = draw.pick(2.0**-12, 2.0**-11, before / 200, before / 200)
         after = 2.0**-15 if isinstance(op, Tanh | Logistic) else after / 100

@@ -87,7 +87,8 @@ def _unary(operation: type[UnaryOperation], make: Make, check: ScaleCheck, conte
     if x.type.dtype in QUANTIZED and not operation.ANY_QUANTIZATION:
         for value in (x, out):
             checks.per_tensor(context, value)
-        _zero_points(context, x, out)
+        if operation.CENTRED:
+            _zero_points(context, x, out)
         check(context, x)
     context.emit(make(context), (x,), x.type.shape)
 
