@@ -160,7 +160,7 @@ X, W, OUT = (quantized("int8", shape, 1.0, 0) for shape in ((1, 4, 4, 3), (1, 3,
         ("C2", W, OUT.with_shape((1, 2, 2, 3))),
         ("C2", W, OUT.with_shape((2, 2, 2, 6))),
         ("C3", quantized("int8", W.shape, 1.0, 3), OUT),
-        ("C3", replace(W, quantization=Quantization((1.0,) * 6, (0,) * 6, 0)), OUT),
+        ("C3", replace(W, quantization=Quantization((1.0,) * 5, (0,) * 5, 0)), OUT),
     ],
 )
 def test_constraints(label: str, w: TensorType, out: TensorType) -> None:
