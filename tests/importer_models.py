@@ -125,6 +125,11 @@ def binary(builtin: str, out: T | None = None, b: T | None = None, **options: An
     return One(builtin, [X, b or T((5, 1), name="b")], out or T((1, 6, 5, 4), name="y"), options=options)
 
 
+def plain(builtin: str, dtype: str, out: str | None = None) -> One:
+    a, b = (T((2, 3), dtype, name=name) for name in "ab")
+    return One(builtin, [a, b], T((2, 3), out or dtype, name="y"))
+
+
 def load(file: bytes, **arguments: Any) -> Imported:
     """Read and import a file."""
     return import_model(read_model(file), **arguments)

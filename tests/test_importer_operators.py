@@ -26,6 +26,7 @@ from tests.importer_models import (
     dense,
     depthwise,
     integers,
+    plain,
     unary,
 )
 
@@ -70,6 +71,57 @@ CASES: list[tuple[One, str, dict[str, Any], tuple[int, ...]]] = [
     ),
     (binary("SUB"), "qnn.sub", {"activation": "NONE"}, (1, 6, 5, 4)),
     (binary("MUL"), "qnn.mul", {"activation": "NONE"}, (1, 6, 5, 4)),
+    (binary("DIV"), "qnn.div", {"activation": "NONE"}, (1, 6, 5, 4)),
+    (
+        binary("SQUARED_DIFFERENCE", T((1, 6, 5, 4), scale=9.0)),
+        "qnn.squared_difference",
+        {},
+        (1, 6, 5, 4),
+    ),
+    *(
+        (plain(builtin, dtype), "qnn.arithmetic", {"kind": kind}, (2, 3))
+        for builtin, kind, dtype in (
+            ("ADD", "add", "int32"),
+            ("SUB", "sub", "float32"),
+            ("MUL", "mul", "int64"),
+            ("DIV", "div", "int32"),
+            ("SQUARED_DIFFERENCE", "squared_difference", "float32"),
+            ("FLOOR_DIV", "floor_div", "int32"),
+            ("FLOOR_MOD", "floor_mod", "int64"),
+            ("MAXIMUM", "maximum", "int8"),
+            ("MINIMUM", "minimum", "uint8"),
+            ("LOGICAL_AND", "and", "bool"),
+            ("LOGICAL_OR", "or", "bool"),
+            ("BITWISE_XOR", "xor", "uint32"),
+            ("RIGHT_SHIFT", "shift_right", "int16"),
+        )
+    ),
+    *(
+        (plain(builtin, "float32", "bool"), "qnn.compare", {"kind": builtin.lower()}, (2, 3))
+        for builtin in ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+    ),
+    (plain("POW", "float32"), "qnn.pow", {"exponent": None}, (2, 3)),
+    (
+        One("POW", [T((2, 3), "float32"), T((), "float32", data=np.float32(3))], T((2, 3), "float32")),
+        "qnn.pow",
+        {"exponent": 3},
+        (2, 3),
+    ),
+    (plain("ADD_N", "int32"), "qnn.add_n", {}, (2, 3)),
+    (unary("LOGICAL_NOT", T((2, 3), "bool"), T((2, 3), "bool")), "qnn.logical_not", {}, (2, 3)),
+    (unary("CAST", T((2, 3), "float32"), T((2, 3), "uint32")), "qnn.cast", {}, (2, 3)),
+    (
+        One("SELECT", [T((2, 3), "bool"), T((2, 3)), T((2, 3))], T((2, 3))),
+        "qnn.select",
+        {},
+        (2, 3),
+    ),
+    (
+        One("SELECT_V2", [T((3,), "bool"), T((2, 1)), T(())], T((2, 3))),
+        "qnn.select",
+        {},
+        (2, 3),
+    ),
     (
         One("AVERAGE_POOL_2D", [X], T((1, 4, 4, 4)), options=POOL),
         "qnn.average_pool2d",
@@ -217,7 +269,7 @@ def test_an_operator_becomes_one_node(
 
 
 def test_every_importer_is_covered_by_a_case() -> None:
-    assert set(IMPORTERS) == {case[0].builtin for case in CASES} | {"SHAPE"}
+    assert set(IMPORTERS) == {case[0].builtin for case in CASES} | {"SHAPE", "WHERE"}
 
 
 @pytest.mark.parametrize(
@@ -242,6 +294,19 @@ def test_same_padding_is_made_explicit(
         dilation_h_factor=dilation,
     )
     assert model.op().padding == (padding, (0, 0))  # type: ignore[attr-defined]
+
+
+def test_where_of_a_constant_is_known() -> None:
+    condition = T((2, 2), "bool", data=np.array([[True, False], [True, True]]))
+    (output,) = One("WHERE", [condition], T((3, 2), "int64")).load().graph.outputs
+    assert output.data is not None
+    assert output.data.tolist() == [[0, 0], [1, 0], [1, 1]]
+
+
+def test_a_sum_has_the_type_of_its_second_operand() -> None:
+    model = binary("ADD", T((1, 6, 5, 4), "float32", scale=0.25, name="y"))
+    (output,) = model.load().graph.outputs
+    assert str(output.type).startswith("i8[1x6x5x4]<0x1.0000000000000p-2:0")
 
 
 def test_weights_and_bias_keep_their_quantization() -> None:

@@ -95,7 +95,9 @@ def _product(dtype: str, result: str) -> None:
         s_out = draw.near(s_a * s_b * reach * spread)
         a, b = coded(draw, dtype, left, s_a), coded(draw, dtype, right, s_b)
         out = coded(draw, result, np.broadcast_shapes(left, right), s_out)
-        return one_binary(draw, "MUL", a, b, out, fused_activation_function=draw.pick(*ACTIVATIONS))
+        # The interpreter refuses bounds whose codes overflow int32.
+        activation = draw.pick(*ACTIVATIONS) if s_out > 1e-8 else draw.pick("NONE", "RELU")
+        return one_binary(draw, "MUL", a, b, out, fused_activation_function=activation)
 
 
 for _dtype in ("int8", "uint8", "int16"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ def dimensions(draw: Draw, least: int = 0, most: int = 5) -> tuple[int, ...]:
 def broadcast_shapes(draw: Draw, count: int = 2, most: int = 5) -> list[tuple[int, ...]]:
     """Shapes that broadcast to one: the same, with ones, with fewer dimensions."""
     shape = dimensions(draw, most=most)
+    if math.prod(shape) == 1:  # the delegate may drop such dimensions from a result
+        return [shape] * count
     shapes = []
     for _ in range(count):
         how = draw.pick("same", "same", "ones", "tail", "single")

@@ -6,7 +6,7 @@ from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.qnn.cast import ELEMENT_TYPES, Cast
 
 
-@importer("CAST", versions=range(1, 8))
+@importer("CAST", versions=range(1, 10))
 def cast(context: OperatorContext) -> None:
     """From and to the element types with arithmetic."""
     context.operands(1)
