@@ -51,8 +51,7 @@ class FloatLstm:
 
     Products are formed of all batches at once in time-major order, of one batch at a time otherwise.
     Logistic and tanh are those of ``qimport.real.eigen``; elements of logistic that lie outside whole packets
-    of four in the kernel's scratch memory use the C library's exponential, which is assumed to round
-    correctly; where it does not, a few in a thousand of these, the last place differs.
+    of four in the kernel's scratch memory take its other form.
 
     C3 all tensors are float32. C4 the activation is TANH, RELU, RELU6 or RELU_N1_TO_1.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qimport.real.elementary import exp
+from qimport.real.glibc import exp
 from qimport.real.rounding import floor
 from qimport.real.steps import Lanes, Steps, polynomial
 
@@ -60,6 +60,6 @@ def logistic_in_packets(at: Steps, x: Lanes) -> Lanes:
 
 
 def logistic_by_element(at: Steps, x: Lanes) -> Lanes:
-    """``scalar_logistic_op<float>::operator()``: e / (1 + e) with the C library's exponential."""
+    """``scalar_logistic_op<float>::operator()``: e / (1 + e) with the C library's exponential, glibc's."""
     e = at.rounded(exp, at.choose(x < _LOGISTIC_LIMIT, x, _LOGISTIC_LIMIT))
     return at.choose(x == x, e / (e + 1.0), x)

@@ -128,8 +128,8 @@ class LstmSizes:
         """Options of the operator."""
         options = {
             "fused_activation_function": "TANH",
-            "cell_clip": draw.pick(0.0, 0.0, 0.7, 3.0),
-            "proj_clip": draw.pick(0.0, 0.3, 1.0) if self.projection else 0.0,
+            "cell_clip": draw.pick(0.0, 0.0, 0.7, 3.0, 1e-5, 1e9),
+            "proj_clip": draw.pick(0.0, 0.3, 1.0, 1e-5, 1e9) if self.projection else 0.0,
         }
         return options | ({"time_major": self.time_major} if self.sequence else {})
 
@@ -145,6 +145,7 @@ def lstm_int8(draw: Draw) -> OneOperator:
     model, cells, outputs = made.model, sizes.cells, sizes.outputs
     made.notes += [str(sizes)]
     x_scale, h_scale, exponent = draw.scale(0.004, 0.05), draw.scale(0.004, 0.02), draw.pick(*range(-15, -8))
+    x_scale *= draw.pick(1, 1, 1, 1, 64, 4000, 1e-4)
     x = model.tensor((*sizes.leading, sizes.inputs), "int8", x_scale, draw.zero_point("int8"))
     h_zero = draw.zero_point("int8")
     rows = range(4)
@@ -168,7 +169,9 @@ def lstm_int8(draw: Draw) -> OneOperator:
         operands = operands[:20]
     between = [model.tensor((0,), "int16", draw.scale(1e-4, 2e-3)) for _ in rows]
     hidden_zero = draw.zero_point("int8") if draw.pick(True, False) else 0
-    between.append(model.tensor((0,), "int8", draw.scale(0.004, 0.02), hidden_zero))
+    between.append(
+        model.tensor((0,), "int8", draw.scale(0.004, 0.02) * draw.pick(1, 1, 1, 1e-3, 50), hidden_zero)
+    )
     y = model.tensor((*sizes.leading, outputs), "int8", h_scale, h_zero)
     options = sizes.options(draw)
     made.notes.append(str((options, exponent)))
@@ -185,12 +188,14 @@ def svdf_int8(draw: Draw) -> OneOperator:
     """Any rank, with and without bias."""
     made, (batch, inputs, units, rank, memory) = Recurrent(draw), _svdf_sizes(draw)
     model, filters = made.model, units * rank
-    x = model.tensor((batch, inputs), "int8", draw.scale(0.01, 0.5), draw.zero_point("int8"))
+    x_scale = draw.scale(0.01, 0.5) * draw.pick(1, 1, 1, 1000, 1e-4)
+    x = model.tensor((batch, inputs), "int8", x_scale, draw.zero_point("int8"))
     feature = made.weights((filters, inputs))
     time = made.weights((filters, memory), "int16", draw.scale(1e-4, 5e-3))
     bias = made.bias(units, 100000) if draw.pick(True, False) else -1
     state = model.tensor((batch, filters * memory), "int16", draw.scale(1e-4, 5e-3), is_variable=True)
-    y = model.tensor((batch, units), "int8", draw.scale(0.01, 1.0), draw.zero_point("int8"))
+    y_scale = draw.scale(0.01, 1.0) * draw.pick(1, 1, 1, 1e-4, 1000)
+    y = model.tensor((batch, units), "int8", y_scale, draw.zero_point("int8"))
     model.operator(
         "SVDF", [x, feature, time, bias, state], [y], 3, rank=rank, fused_activation_function="RELU"
     )
