@@ -212,6 +212,7 @@ X, W, OUT = (
     quantized("int8", (1, 2, 2, 6), 1.0, 0),
 )
 BIAS = TensorType("int32", (6,))
+PER_CHANNEL, FIVE = Quantization((1.0,) * 6, (0,) * 6, 0), Quantization((1.0,) * 5, (0,) * 5, 3)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ BIAS = TensorType("int32", (6,))
         (
             "C3",
             Conv2d(groups=2),
-            (X, replace(W, quantization=Quantization((1.0,) * 5, (0,) * 5, 3)), BIAS),
+            (X, replace(W, quantization=FIVE), BIAS),
             OUT,
         ),
         ("C3", Conv2d(groups=2), (X, quantized("int8", W.shape, 1.0, 3), BIAS), OUT),
