@@ -130,15 +130,22 @@ def test_branches_of_different_shapes_are_refused() -> None:
     assert "a result has shape (3,) in one branch and (4,) in the other" in str(reason)
 
 
-def looping(*, body_shape: tuple[int, ...] = (2,), builtin: str = "RELU", again: int = 2) -> bytes:
-    """A loop whose body makes a tensor of another shape, by an operator that may be unsupported."""
+def looping(
+    *, body_shape: tuple[int, ...] = (2,), builtin: str = "RELU", again: int = 2, rounds: int | None = None
+) -> bytes:
+    """A loop whose body makes a tensor of another shape, by an operator that may be unsupported.
+
+    Its end is an input, unless ``rounds`` says it.
+    """
     model = ModelBuilder()
     x = T((2,), "float32", None).add(model)
     types = [COUNT, COUNT, TensorType("float32", (2,))]
-    results = [T(type_.shape, type_.dtype, None).add(model) for type_ in types]
-    operands = [constant(model, 0), constant(model, 3), x]
+    results = [T(type_.shape, type_.dtype, None).add(model) for type_ in types[:2]]
+    results.append(T((2,), "float32", None, shape_signature=(-1,)).add(model))
+    end = T((), "int32", None).add(model) if rounds is None else constant(model, rounds)
+    operands = [constant(model, 0), end, x]
     model.operator("WHILE", operands, results, cond_subgraph_index=1, body_subgraph_index=again)
-    model.next_subgraph([x], results[2:])
+    model.next_subgraph([x, end] if rounds is None else [x], results[2:])
     model.next_subgraph(*condition(model, types))
     counter, end, inner = (T(type_.shape, type_.dtype, None).add(model) for type_ in types)
     made = T(body_shape, "float32", None, shape_signature=(-1,)).add(model)
@@ -160,6 +167,20 @@ def test_loops_import_as_one_node() -> None:
 def test_loops_keep_shapes() -> None:
     (reason,) = reasons(looping(body_shape=(4,)))
     assert "the loop makes a tensor of shape (4,) of one of shape (2,)" in str(reason)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 4])
+def test_loops_of_known_length_may_change_shapes(rounds: int, oracle: Oracle) -> None:
+    file, x = looping(body_shape=(4,), rounds=rounds), np.array([1, 2], np.float32)
+    assert [node.op.NAME for node in load(file).graph.nodes] == ["qnn.concat"] * rounds
+    (expected,) = oracle.run(file, [x], "reference").outputs
+    (found,) = qimport.compile(file).run(x)
+    assert found.shape == expected.shape == (2 * 2**rounds,)
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_only_short_loops_are_unrolled() -> None:
+    assert "the loop makes a tensor of shape (4,)" in str(reasons(looping(body_shape=(4,), rounds=70))[0])
 
 
 def test_reasons_name_the_subgraph() -> None:
@@ -185,7 +206,7 @@ def test_a_small_file_cannot_run_subgraphs_without_end() -> None:
         )
         model.next_subgraph([question, x], [y])
     x, question = T((2,), "float32", None).add(model), model.tensor((), "bool")
-    with pytest.raises(ModelError, match="runs subgraphs in more than 256 places"):
+    with pytest.raises(UnsupportedError, match="more than 256 places that run subgraphs"):
         load(model.build([question, x], [x]))
 
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError, unknown_name
 from qimport.frontend.inputs import choose_shapes
@@ -140,6 +140,7 @@ class _Import:
         self.unknown: set[Value] = set()  # after an unsupported operator: the type is what the file states
         self.lost: set[int] = set()  # after an unsupported operator: not even the type is known
         self.bodies = itertools.count(1)  # of the whole model: bodies continue it
+        self.given: Mapping[int, Value] = {}  # inputs that are values of the graph around this one
         self.handles = dict(handles or {})
         self.memory = Memory(dict(known or {}))
         self.writers = _find_writers(subgraph)
@@ -183,9 +184,14 @@ class _Import:
         if self.reasons:
             raise UnsupportedError(self.reasons)
         inputs = tuple(self.handles.get(index) or self.values[index] for index in self.subgraph.inputs)
-        nodes = tuple(self.builder.nodes)
+        taken = {index: position for position, index in enumerate(self.subgraph.inputs)}
         return Body(
-            self.subgraph.name or f"subgraph_{self.path[-1]}", inputs, tuple(outputs), nodes, self.memory
+            self.subgraph.name or f"subgraph_{self.path[-1]}",
+            inputs,
+            tuple(outputs),
+            tuple(taken.get(index) for index in self.subgraph.outputs),
+            tuple(self.builder.nodes),
+            self.memory,
         )
 
     def _import_operators(self) -> None:
@@ -197,9 +203,9 @@ class _Import:
             self._import_operator(operator)
 
     def _import_body(
-        self, subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False
+        self, subgraph: int, operands: Sequence[Value | Variable], how: Literal["apart", "once", "inline"]
     ) -> Body:
-        """Import subgraph ``subgraph`` as something that this one runs on ``operands``."""
+        """Import another subgraph as something that this one runs on ``operands``."""
         if not 0 <= subgraph < len(self.model.subgraphs):
             raise ModelError(f"there is no subgraph {subgraph} to run")
         if subgraph in self.path:
@@ -210,20 +216,22 @@ class _Import:
                 f"subgraph {subgraph} has {len(indices)} inputs, but it is run on {len(operands)} operands"
             )
         pairs = list(zip(indices, operands, strict=True))
-        shapes = {index: operand.type.shape for index, operand in pairs if isinstance(operand, Value)}
+        values = {index: operand for index, operand in pairs if isinstance(operand, Value)}
+        shapes = {index: value.type.shape for index, value in values.items()}
         handles = {index: operand for index, operand in pairs if isinstance(operand, Variable)}
-        known = {} if once else self.memory.resources()
+        known = {} if how == "once" else self.memory.resources()
         inner = _Import(self.model, (*self.path, subgraph), shapes, handles, known)
         inner.bodies = self.bodies
+        if how == "inline":
+            inner.builder, inner.memory, inner.given = self.builder, self.memory, values
+        if next(self.bodies) > MAX_BODIES:
+            sentence = f"it would be compiled for more than {MAX_BODIES} places that run subgraphs"
+            raise UnsupportedError([Reason(None, f"subgraph {subgraph}", None, sentence)])
         try:
-            if next(self.bodies) > MAX_BODIES:
-                raise ModelError(f"the model runs subgraphs in more than {MAX_BODIES} places")
             return inner.run_body()
         except UnsupportedError as error:
-            self.reasons += [
-                replace(reason, op=f"{reason.op} of subgraph {subgraph}") for reason in error.reasons
-            ]
-            raise RefusedError from error
+            reasons = [replace(reason, op=f"{reason.op} of subgraph {subgraph}") for reason in error.reasons]
+            raise UnsupportedError(reasons) from error
         except ModelError as error:
             raise ModelError(f"subgraph {subgraph}: {error}") from error
 
@@ -254,7 +262,11 @@ class _Import:
                 raise UnsupportedTensorError("it is a variable tensor; expected one that the caller fills")
             shape = self.input_shapes[tensor.index]
             _require_elements(shape)
-            self.values[tensor.index] = Value(tensor_type(tensor, shape), value_name(tensor))
+            type_ = tensor_type(tensor, shape)
+            value = self.given.get(tensor.index, Value(type_, value_name(tensor)))
+            if value.type != type_:
+                raise UnsupportedTensorError(f"it is {type_}, but {value.type} is what it gets")
+            self.values[tensor.index] = value
         except UnsupportedTensorError as error:
             self._lose(tensor, Reason(None, "model input", tensor.name, str(error)))
 
@@ -364,7 +376,7 @@ class _Import:
             reshaped=self.reshaped,
             memory=self.memory,
             handles=[self.handles.get(index) for index in operator.inputs],
-            import_body=self._import_body,
+            bodies=self._import_body,
         )
         try:
             function(context)

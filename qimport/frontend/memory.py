@@ -56,6 +56,19 @@ class Memory:
         self.now[variable] = value
         return self.before[variable].type
 
+    def copy(self) -> Memory:
+        """All that is known now, for :meth:`restore`."""
+        return Memory(dict(self.initial), dict(self.before), dict(self.now), dict(self.contents))
+
+    def restore(self, other: Memory) -> None:
+        """Know only what ``other`` knows."""
+        self.initial, self.before, self.now, self.contents = (
+            other.initial,
+            other.before,
+            other.now,
+            other.contents,
+        )
+
     def resources(self) -> dict[Variable, Value]:
         """The present content of every resource variable that has been assigned."""
         known = {**self.initial, **self.now}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
-from qimport.errors import CompilerBug, ModelError, Reason, VerifyError
+from qimport.errors import CompilerBug, ModelError, Reason, UnsupportedError, VerifyError
 from qimport.frontend.memory import Memory, Variable
 from qimport.frontend.model import Operator, Tensor
 from qimport.ir.graph import Array, Builder, Graph, Node, Operation, Value
@@ -44,12 +44,14 @@ class Result:
 class Body:
     """A subgraph that control flow runs: what it takes and gives, and the variables it reads and assigns.
 
-    Inputs and outputs are values, or the resource variables whose handles the subgraph passes.
+    Inputs and outputs are values, or the resource variables whose handles the subgraph passes. ``positions``
+    says for each output which input's tensor it is, None where it is another one.
     """
 
     name: str
     inputs: tuple[Value | Variable, ...]
     outputs: tuple[Value | Variable, ...]
+    positions: tuple[int | None, ...]
     nodes: tuple[Node, ...]
     memory: Memory
 
@@ -57,14 +59,20 @@ class Body:
 class BodyImporter(Protocol):
     """Imports another subgraph of the file for given operands."""
 
-    def __call__(self, subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False) -> Body:
-        """Return the subgraph; raise :class:`RefusedError` where it is refused, its reasons are recorded.
+    def __call__(
+        self, subgraph: int, operands: Sequence[Value | Variable], how: Literal["apart", "once", "inline"]
+    ) -> Body:
+        """Return the subgraph; raise :class:`UnsupportedError` with every reason where it is refused.
 
-        With ``once`` it knows nothing of the variables around it.
+        ``apart`` makes a graph of its own; ``once``, too, but it knows nothing of the variables around it.
+        ``inline`` makes it part of the graph around it: its inputs are the operands themselves, and its nodes
+        go where the operator's go.
         """
 
 
-def _no_bodies(subgraph: int, operands: Sequence[Value | Variable], *, once: bool = False) -> Body:
+def _no_bodies(
+    subgraph: int, operands: Sequence[Value | Variable], how: Literal["apart", "once", "inline"]
+) -> Body:
     raise CompilerBug("this import has no other subgraphs")
 
 
@@ -82,7 +90,7 @@ class OperatorContext:
         reshaped: whether the caller chose input shapes that differ from the file's.
         memory: the variables of the subgraph.
         handles: for each operand the resource variable it is a handle of, None for others.
-        import_body: imports another subgraph of the file.
+        bodies: imports another subgraph of the file, see :meth:`import_body`.
     """
 
     operator: Operator
@@ -94,7 +102,7 @@ class OperatorContext:
     reshaped: bool = False
     memory: Memory = field(default_factory=Memory)
     handles: Sequence[Variable | None] = ()
-    import_body: BodyImporter = _no_bodies
+    bodies: BodyImporter = _no_bodies
     reasons: list[Reason] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     result_handles: dict[int, Variable] = field(default_factory=dict)
@@ -228,6 +236,19 @@ class OperatorContext:
         if found is None:
             self.malformed(f"operand {index} is no handle of a variable")
         return found
+
+    def import_body(
+        self,
+        subgraph: int,
+        operands: Sequence[Value | Variable],
+        how: Literal["apart", "once", "inline"] = "apart",
+    ) -> Body:
+        """Import another subgraph of the file; see :class:`BodyImporter`."""
+        try:
+            return self.bodies(subgraph, operands, how)
+        except UnsupportedError as error:
+            self.reasons += error.reasons
+            raise RefusedError from error
 
     def give(self, value: Value) -> None:
         """Let a value that exists already be the operator's result."""

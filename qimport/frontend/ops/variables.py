@@ -53,7 +53,7 @@ def import_assign_variable(context: OperatorContext) -> None:
 def import_call_once(context: OperatorContext) -> None:
     """The subgraph that assigns variables before the first call; it runs at import, and only there."""
     context.operands(0, results=0)
-    body = context.import_body(context.option("init_subgraph_index"), (), once=True)
+    body = context.import_body(context.option("init_subgraph_index"), (), "once")
     assigned = list(body.memory.now)
     for variable, value, data in zip(assigned, body.memory.now.values(), _run(context, body), strict=True):
         if variable in context.memory.now:
