@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_harness import check, kernel_of
+from emulator import check_emulated, skip_without_emulator
+from kernel_harness import KernelModule, check, kernel_of
 
 from qimport import prim
 from qimport.codegen.host import resolve_target, why_not_runnable
@@ -74,6 +76,25 @@ def test_layer_normalization_in_integers(target: str, count: int, spread: int) -
         b, x = Builder(), Value(TensorType("int16", rows.shape), "x")
         op = prim.LayerNorm16(multiplier, exponent, guard)
         check(kernel_of(b.nodes, b.emit(op, (x, weights, bias), x.type)), [rows], target)
+
+
+def test_primitives_on_arm64(tmp_path: Path) -> None:
+    skip_without_emulator()
+    rng = np.random.default_rng(0)
+    codes = np.arange(-(2**15), 2**15, 7).astype(np.int16)
+    rows = rng.integers(-3000, 3000, (3, 37)).astype(np.int16)
+    module, operands = KernelModule(resolve_target("arm64")), []
+    for kind, bits in (("logistic", 3), ("tanh", 0), ("tanh", 6)):
+        b, x = Builder(), Value(TensorType("int16", codes.shape), "x")
+        op = prim.Activation16("tanh" if kind == "tanh" else "logistic", bits)
+        module.add(kernel_of(b.nodes, b.emit(op, (x,), x.type)), name=f"{kind}{bits}")
+        operands.append([codes])
+    b, x = Builder(), Value(TensorType("int16", rows.shape), "x")
+    weights = Builder.constant(rng.integers(-32768, 32768, 37).astype(np.int16))
+    bias = Builder.constant(rng.integers(-99999, 99999, 37).astype(np.int32))
+    y = b.emit(prim.LayerNorm16(2**30, -9, 1), (x, weights, bias), x.type)
+    module.add(kernel_of(b.nodes, y), name="norm")
+    assert check_emulated(module, [*operands, [rows]], tmp_path) == []
 
 
 def test_svdf_of_8_bit_state_is_refused() -> None:
