@@ -205,3 +205,15 @@ def test_activation_ranges(
 ) -> None:
     assert fp.activation_range(activation, scale, zero_point, dtype) == classic
     assert fp.activation_range_xnnpack(activation, scale, zero_point, dtype) == xnnpack
+
+
+def test_sixteen_bit_multiplier_of_64_bit_sums() -> None:
+    """One rounding, half up, of a multiplier reduced to 16 bits; the largest is cut off."""
+    multiplier, exponent = fp.quantize_multiplier(0.00097656)
+    assert fp.multiply_by_quantized_multiplier_64(10000, multiplier, exponent) == 10
+    assert fp.reduced_multiplier([2**30, 0x7FFEFFFF, 0x7FFF0000, 2**31 - 1]).tolist() == [
+        16384, 32767, 32767, 32767,
+    ]  # fmt: skip
+    ties = fp.multiply_by_quantized_multiplier_64([-3, -1, 1, 3], 2**30, 0)
+    assert ties.tolist() == [-1, 0, 1, 2]
+    assert fp.multiply_by_quantized_multiplier_64(2**40 + 8, 2**30, 1) == 8
