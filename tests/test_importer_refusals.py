@@ -24,10 +24,10 @@ from tests.importer_models import (
 
 REFUSALS: list[tuple[str, One, str | None, str]] = [
     (
-        "float",
+        "float32 activations and an int32 bias",
         conv(x=T((1, 6, 5, 4), "float32", name="x")),
-        "x",
-        "float32 activations meet int8 weights (a hybrid operator); expected int8 or uint8 activations",
+        "bias",
+        "the element type is int32 beside float32 activations; expected float32",
     ),
     (
         "int32 tanh",
