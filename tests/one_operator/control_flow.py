@@ -56,6 +56,35 @@ def loop(draw: Draw, dtype: str) -> OneOperator:
     return OneOperator(model.build([counter, end, *values], outputs), invocations, text)
 
 
+def growing_loop(draw: Draw, dtype: str) -> OneOperator:
+    """A loop of known length that appends to a tensor in every round."""
+    type_ = some_type(draw, dtype, some_shape(draw))
+    axis = int(draw.rng.integers(len(type_.shape)))
+    q = type_.quantization
+    quantized_as = (None, 0) if q is None else (list(q.scales), list(q.zero_points))
+    signature = [-1 if i == axis else size for i, size in enumerate(type_.shape)]
+
+    def open_tensor() -> int:
+        return model.tensor(type_.shape, dtype, *quantized_as, shape_signature=signature)
+
+    model = ModelBuilder()
+    x, end = add_tensor(model, type_), constant(model, int(draw.rng.integers(0, 5)))
+    results = [add_tensor(model, COUNT), add_tensor(model, COUNT), open_tensor()]
+    carried = [constant(model, 0), end, x]
+    model.operator("WHILE", carried, results, cond_subgraph_index=1, body_subgraph_index=2)
+    model.next_subgraph([x], draw.pick(results, results[2:]))
+    values = [add_tensor(model, COUNT), add_tensor(model, COUNT), open_tensor()]
+    answer = model.tensor((), "bool")
+    model.operator("LESS", values[:2], [answer])
+    model.next_subgraph(values, [answer])
+    counter, limit, inner = add_tensor(model, COUNT), add_tensor(model, COUNT), open_tensor()
+    appended = draw.pick(inner, add_tensor(model, type_, some_values(draw, type_)))
+    both = open_tensor()
+    model.operator("CONCATENATION", draw.pick([inner, appended], [appended, inner]), [both], axis=axis)
+    file = model.build([counter, limit, inner], [one_more(model, counter), limit, both])
+    return OneOperator(file, ([some_values(draw, type_)],), f"growing {type_} along {axis}")
+
+
 def branch(draw: Draw, dtype: str) -> OneOperator:
     """Sum, exchange, or what came in."""
     type_ = some_type(draw, dtype, some_shape(draw))
@@ -129,6 +158,7 @@ def branch_on_variable(draw: Draw, dtype: str) -> OneOperator:
 def _register(kind: str, dtype: str) -> None:
     makers = {
         "WHILE": loop,
+        "WHILE growing": growing_loop,
         "IF": branch,
         "WHILE variable": loop_over_variable,
         "IF variable": branch_on_variable,
@@ -139,6 +169,6 @@ def _register(kind: str, dtype: str) -> None:
         return makers[kind](draw, dtype)
 
 
-for _kind in ("WHILE", "IF", "WHILE variable", "IF variable"):
+for _kind in ("WHILE", "WHILE growing", "WHILE variable", "IF", "IF variable"):
     for _dtype in ("int8", "uint8", "float32", "int32"):
         _register(_kind, _dtype)
