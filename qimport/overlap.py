@@ -46,9 +46,9 @@ def choose_boxes(boxes: Float32, scores: Float32, limits: Limits) -> tuple[Float
     """Boxes [M, 4], classes [M], scores [M] and the number of detections [1]; M = detections * per_box.
 
     Fast: a box's key is its best score. Chosen boxes come by descending key, each with its ``per_box`` best
-    classes, as far as there are so many. ``regular``: boxes are chosen for every class by its scores; the best
-    pairs come by descending score. Of equal keys or scores the earlier class, then the earlier box comes first,
-    but the classes of one box are in the order of :func:`best_places`.
+    classes, as far as there are so many. ``regular``: boxes are chosen for every class by its scores; the
+    best pairs come by descending score. Of equal keys or scores the earlier class, then the earlier box
+    comes first, but the classes of one box are in the order of :func:`best_places`.
     What is not filled is 0 (the interpreter leaves it as it was, or writes 0).
     """
     used = scores[:, scores.shape[1] - limits.classes :]
@@ -106,9 +106,10 @@ def overlap(boxes: Float32, box: Float32) -> Float32:
 
 
 def best_places(values: Float32, wanted: int) -> list[int]:
-    """The places of the largest values, largest first, equal ones as libstdc++'s ``std::partial_sort`` has them.
+    """The places of the largest values, largest first.
 
-    One place is that of the first largest value.
+    Equal values are ordered as libstdc++'s ``std::partial_sort`` leaves them, which is not stable. One
+    place is that of the first largest value.
     """
     if wanted == 1:
         return [int(np.argmax(values))]

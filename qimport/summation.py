@@ -141,9 +141,9 @@ def fold_in_order(
 def sum_row(x: npt.NDArray[Any], order: Literal["lanes", "packets"]) -> npt.NDArray[Any]:
     """float32 sums along the last dimension, which stays with extent 1, in the order of a vector kernel.
 
-    ``lanes`` (XNNPACK's ``f32_rsum`` on AVX-512): two sums of 16 lanes take 16 elements in turn, a last single
-    16 go to the first; first plus second; the rest, zeros behind it, is added; then halves of the lanes onto
-    each other. ``packets`` (Eigen on SSE): see :func:`_sum_packets`.
+    ``lanes`` (XNNPACK's ``f32_rsum`` on AVX-512): two sums of 16 lanes take 16 elements in turn, a last
+    single 16 go to the first; first plus second; the rest, zeros behind it, is added; then halves of the
+    lanes onto each other. ``packets`` (Eigen on SSE): see :func:`_sum_packets`.
     """
     with np.errstate(all="ignore"):
         if order == "lanes":
@@ -185,8 +185,8 @@ def _sum_packets(x: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:
     """Sums of rows whose first multiple of 16 bytes is element ``start``.
 
     Packets of four from there on go in two sums that take them in turn; the lanes are added as
-    (0 + 2) + (1 + 3), then the elements before and behind, by index. Rows without a whole packet are summed by
-    index.
+    (0 + 2) + (1 + 3), then the elements before and behind, by index. Rows without a whole packet are summed
+    by index.
     """
     count = x.shape[1]
     packets = (count - start) // PACKET
@@ -213,8 +213,8 @@ PASS = 9
 def sum_in_passes(taps: Sequence[Any], zero: Any, add: Callable[[Any, Any], Any]) -> Any:
     """The sum of a window as XNNPACK's ``f32_avgpool`` adds it: nine taps at a time.
 
-    Zeros stand for what is missing in the last pass. A pass is ((2 + 3) + (4 + 5)) + (((0 + 1) + 8) + (6 + 7)); every pass is added to those before it.
-    ``taps`` are anything that ``add`` takes.
+    Zeros stand for what is missing in the last pass. A pass is ((2 + 3) + (4 + 5)) + (((0 + 1) + 8) + (6 +
+    7)); every pass is added to those before it. ``taps`` are anything that ``add`` takes.
     """
     total = None
     for first in range(0, len(taps), PASS):
@@ -230,7 +230,7 @@ Blend = Literal["tenth_bits", "eleventh_bits", "steps", "weights", "terms", "qua
 INTEGRAL_BLENDS: tuple[Blend, ...] = ("tenth_bits", "eleventh_bits")
 
 
-def blend(kind: Blend, corners: Sequence[npt.NDArray[Any]], fy: Any, fx: Any) -> npt.NDArray[Any]:
+def blend(kind: Blend, corners: Sequence[npt.NDArray[Any]], fy: Any, fx: Any) -> Any:
     """The value between four pixels tl, tr, bl, br; ``fx`` and ``fy`` say how far it is from tl.
 
     The first two in int64, the others in float32, where every step is rounded; g = 1 - f:

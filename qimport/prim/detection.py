@@ -56,6 +56,7 @@ class Detect(Operation):
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """:func:`qimport.overlap.choose_boxes`; the memory is left out of the definition and 0 here."""
-        found = choose_boxes(call.array(0), call.array(1), self)
+        boxes, scores = (np.asarray(call.array(i), np.float32) for i in range(2))
+        found = choose_boxes(boxes, scores, self)
         scratch = np.zeros(self.scratch(len(call.array(0))), np.float32)
         return (np.concatenate([part.reshape(-1) for part in (*found, scratch)]).astype(np.float32),)

@@ -18,7 +18,9 @@ ORDERED = (*INTEGER_RANGE, "bool", "float32")
 @operation
 @dataclass(frozen=True)
 class ArgReduce(Operation):
-    """out[i, j] = the first k where x[i, k, j] is largest (or smallest), a NaN never better than what was before.
+    """out[i, j] = the first k where x[i, k, j] is largest (or smallest).
+
+    A NaN is never better than what was before it.
 
     C1 x is [outer, n, inner] of ordered elements, n > 0; the result is int32 or int64 [outer, inner]. C2 the
     kind is max or min.
@@ -80,10 +82,10 @@ class TopK(Operation):
 @operation
 @dataclass(frozen=True)
 class Cumulate(Operation):
-    """out[i, k, j] = the sum of x[i, 0..k, j] from 0 by index; ``exclusive``: without k, ``reverse``: from the end.
+    """out[i, k, j] = the sum of x[i, 0..k, j] from 0 by index.
 
-    Integers wrap, float32 sums are rounded one by one. C1 x and the result are one [outer, n, inner] of int32,
-    int64 or float32.
+    ``exclusive`` leaves k out, ``reverse`` begins at the end. Integers wrap, float32 sums are rounded one by
+    one. C1 x and the result are one [outer, n, inner] of int32, int64 or float32.
     """
 
     NAME = "prim.cumulate"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -43,9 +43,10 @@ def _require_axes(call: Call, axes: tuple[int, ...]) -> None:
 class Reduce(Operation):
     """Sum, product or extremum over ``axes``; they stay with size 1.
 
-    sum: 8/16-bit or int32 -> int32, int32 or int64 -> int64, float32. prod: any integers, float32. max, min: any
-    integers, bool, float32. A sum of float32 with a ``factor`` is fma(x, factor, sum). Integers wrap. float32 is reduced by index, beginning as ``start`` says; max takes
-    x if x > best, max_last keeps best if best > x (they differ for NaN), min and min_last likewise.
+    sum: 8/16-bit or int32 -> int32, int32 or int64 -> int64, float32. prod: any integers, float32. max, min:
+    any integers, bool, float32. A sum of float32 with a ``factor`` is fma(x, factor, sum). Integers wrap.
+    float32 is reduced by index, beginning as ``start`` says; max takes x if x > best, max_last keeps best if
+    best > x (they differ for NaN), min and min_last likewise.
 
     C1 axes are distinct and in range. C2 the result shape has 1 at the axes. C3 element types as above.
     C4 the kind is one of these; extrema have something to choose from; ``start`` is one of its names, and not
@@ -98,7 +99,7 @@ class Reduce(Operation):
     def _step(self, best: Array, x: Array) -> Array:
         if self.factor is not None:
             return fused_multiply_add(x, np.float32(self.factor), best)
-        return _STEPS[self.kind](best, x)
+        return np.asarray(_STEPS[self.kind](best, x))
 
     def first_value(self) -> float | None:
         """What a float32 reduction begins with; None for the first element."""
@@ -117,7 +118,7 @@ _STARTS: dict[str, tuple[str, ...]] = {
     "prod": ("neutral",),
     **dict.fromkeys(("max", "min", "max_last", "min_last"), ("neutral", "finite", "first")),
 }
-_STEPS: dict[str, Callable[[Array, Array], Array]] = {
+_STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": np.add,
     "prod": np.multiply,
     "max": lambda best, x: np.where(x > best, x, best),
@@ -132,8 +133,8 @@ _STEPS: dict[str, Callable[[Array, Array], Array]] = {
 class RowSum(Operation):
     """Sum of float32 along the last dimension, which stays with size 1, in the order of a vector kernel.
 
-    ``order`` as in :func:`qimport.summation.sum_row`. C1 float32 throughout, at least one dimension, no row is
-    empty. C2 the result has size 1 there. C3 the order is one of the two.
+    ``order`` as in :func:`qimport.summation.sum_row`. C1 float32 throughout, at least one dimension, no row
+    is empty. C2 the result has size 1 there. C3 the order is one of the two.
     """
 
     NAME = "prim.row_sum"
@@ -156,13 +157,13 @@ class RowSum(Operation):
 @operation
 @dataclass(frozen=True)
 class RescaledProduct(Operation):
-    """p = x0 - zero_point, then p = M(p * (x - zero_point)) for every further element by index; M(p) in int32.
+    """M(p), where p = x0 - zero_point, then p = M(p * (x - zero_point)) for every further element by index.
 
     M multiplies an int64 by ``multiplier`` and ``exponent`` with one rounding
     (:func:`qimport.fixedpoint.multiply_by_quantized_multiplier_64`). ``axes`` stay with size 1.
 
-    C1 axes are distinct and in range. C2 the result shape has 1 at the axes. C3 8/16-bit -> int32; something is
-    multiplied. C4 the exponent is below 15 and above -48.
+    C1 axes are distinct and in range. C2 the result shape has 1 at the axes. C3 8/16-bit -> int32; something
+    is multiplied. C4 the exponent is below 15 and above -48.
     """
 
     NAME = "prim.rescaled_product"

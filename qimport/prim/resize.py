@@ -17,7 +17,8 @@ def _require_places(label: str, call: Call, position: int, extent: int, count: i
     places = call.input(position)
     require(places.dtype == "int32" and places.shape == (count,), label, f"places must be int32[{count}]")
     if position < len(call.arrays) and call.arrays[position] is not None:
-        inside = (call.array(position) >= 0) & (call.array(position) < extent)
+        known = np.asarray(call.array(position), np.int64)
+        inside = (known >= 0) & (known < extent)
         require(bool(inside.all()), label, f"places leave an extent of {extent}")
 
 
@@ -56,13 +57,13 @@ def _require_images(call: Call) -> None:
 class Interpolate(Operation):
     """Four neighbours blended: tl, tr at rows top, bl, br at rows bottom, at columns left and right.
 
-    Operands: image NHWC; top, bottom int32[OH], fy [OH]; left, right int32[OW], fx [OW]; constants. The weights
-    are int32 for the integral blends of :func:`qimport.summation.blend`, float32 for the others.
+    Operands: image NHWC; top, bottom int32[OH], fy [OH]; left, right int32[OW], fx [OW]; constants. The
+    weights are int32 for the integral blends of :func:`qimport.summation.blend`, float32 for the others.
 
     uint8 is converted to float32 for the others; the result plus 0.5 is truncated.
 
-    C1 ranks are 4, batch, channels and element type stay. C2 places lie inside the image, weights as above. C3
-    the blend is one of those; integral ones are for 8 and 16 bits, the others for uint8 and float32.
+    C1 ranks are 4, batch, channels and element type stay. C2 places lie inside the image, weights as above.
+    C3 the blend is one of those; integral ones are for 8 and 16 bits, the others for uint8 and float32.
     """
 
     NAME = "prim.interpolate"

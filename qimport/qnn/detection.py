@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +25,16 @@ BLOCK = 8
 class DetectionPostprocess(QnnOperation):
     """Decode boxes and choose the best ones, the same in all modes.
 
-    Operands: encodings [1, N, K >= 4], scores [1, N, S], anchors [N, 4], which are float32 or uint8. uint8 boxes
-    and anchors are float32((q - z) * s), scores float32(float32(q * s) + float32(-z * s)) in whole blocks of 8,
-    and as boxes behind them. Results: boxes [1, M, 4], classes [1, M], scores [1, M], count [1], float32, with
-    M = ``detections`` * ``per_box``. In float64, rounded to float32 where ``f`` stands:
+    Operands: encodings [1, N, K >= 4], scores [1, N, S], anchors [N, 4], which are float32 or uint8. uint8
+    boxes and anchors are float32((q - z) * s), scores float32(float32(q * s) + float32(-z * s)) in whole
+    blocks of 8, and as boxes behind them. Results: boxes [1, M, 4], classes [1, M], scores [1, M], count
+    [1], float32, with M = ``detections`` * ``per_box``. In float64, rounded to float32 where ``f`` stands:
 
         y = f(e_0 / scale_0 * a_2 + a_0)    h = f(0.5 * exp(e_2 / scale_2) * a_2)    top, bottom = f(y -+ h)
         x = f(e_1 / scale_1 * a_3 + a_1)    w = f(0.5 * exp(e_3 / scale_3) * a_3)    left, right = f(x -+ w)
 
-    :func:`qimport.overlap.choose_boxes` chooses. The interpreter fails where a box has its bottom above its top,
-    and leaves results behind the last detection as they were; here they are 0.
+    :func:`qimport.overlap.choose_boxes` chooses. The interpreter fails where a box has its bottom above its
+    top, and leaves results behind the last detection as they were; here they are 0.
 
     C1 operands as above, encodings and anchors of one element type. C2 there are 0 < ``classes`` = S or S - 1
     scored classes. C3 counts are positive, 0 < overlap_threshold <= 1. C4 results as above.
@@ -83,7 +83,7 @@ class DetectionPostprocess(QnnOperation):
         """The docstring's formulas."""
         encodings, anchors = (_plain(call, position) for position in (0, 2))
         boxes = self.decode(encodings.reshape(anchors.shape[0], -1), anchors)
-        found = choose_boxes(boxes, _in_blocks(call, 1)[0], self)
+        found = choose_boxes(boxes, np.asarray(_in_blocks(call, 1)[0], np.float32), self)
         return tuple(part.reshape(out.shape) for part, out in zip(found, call.outputs, strict=True))
 
     def decode(self, encodings: Array, anchors: Array) -> npt.NDArray[np.float32]:
@@ -99,14 +99,14 @@ class DetectionPostprocess(QnnOperation):
         return np.stack([top, left, bottom, right], axis=1)
 
 
-def _plain(call: Call, position: int) -> Array:
+def _plain(call: Call, position: int) -> Any:
     x, type_ = call.array(position), call.input(position)
     if type_.dtype == "float32":
         return x
     return (x.astype(np.int64) - type_.quant.zero_point).astype(np.float32) * np.float32(type_.quant.scale)
 
 
-def _in_blocks(call: Call, position: int) -> Array:
+def _in_blocks(call: Call, position: int) -> Any:
     x, type_ = call.array(position), call.input(position)
     if type_.dtype == "float32":
         return x

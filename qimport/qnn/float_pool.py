@@ -18,17 +18,17 @@ PatchFunction = Callable[[Float32], Float32]
 """From the pixels of a window, [N, rows, columns, C], to [N, C]."""
 
 
-def ordered_sum(patch: Array) -> Float32:
+def ordered_sum(patch: Float32) -> Float32:
     """The sum from 0 by index."""
     return np.asarray(fold_in_order(patch, (1, 2), 0.0, np.add)[:, 0, 0], np.float32)
 
 
-def square_sum(patch: Array) -> Float32:
+def square_sum(patch: Float32) -> Float32:
     """The sum of squares from 0 by index."""
-    return ordered_sum(patch * patch)
+    return ordered_sum(np.asarray(patch * patch, np.float32))
 
 
-def largest(patch: Array) -> Float32:
+def largest(patch: Float32) -> Float32:
     """x if x > best, by index, from the smallest finite number."""
     found = fold_in_order(patch, (1, 2), LOWEST, lambda best, x: np.where(x > best, x, best))
     return np.asarray(found[:, 0, 0], np.float32)

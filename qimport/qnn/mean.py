@@ -63,11 +63,11 @@ class Mean(Reduction):
 
     int16 always as in reference. int32, int64: the sum in 64 bits (wrapping), divided by n toward zero.
     float32: :func:`qimport.qnn.reduction.delegate_real_sum` with 1 / n in xnnpack, otherwise
-    :func:`qimport.qnn.reduction.sum_in_order` divided by n: ``packets`` in builtin where what is reduced are the
-    last dimensions and something is kept (``optimized_ops::MeanGeneral``).
+    :func:`qimport.qnn.reduction.sum_in_order` divided by n: ``packets`` in builtin where what is reduced are
+    the last dimensions and something is kept (``optimized_ops::MeanGeneral``).
 
-    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2 ``axes`` are
-    sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has zero points 0.
+    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2 ``axes``
+    are sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has zero points 0.
     """
 
     NAME = "qnn.mean"

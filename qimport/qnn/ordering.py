@@ -28,8 +28,8 @@ class ArgExtremum(QnnOperation):
 
     Scales do not enter. A NaN is never better than what was before it. The delegate does not take it.
 
-    C1 x is one of bool, int8, uint8, int32, float32; the result is int32 or int64. C2 ``axis`` is a dimension of
-    x, and the result lacks it; nothing is empty.
+    C1 x is one of bool, int8, uint8, int32, float32; the result is int32 or int64. C2 ``axis`` is a
+    dimension of x, and the result lacks it; nothing is empty.
     """
 
     BETTER: ClassVar[Any]
@@ -83,11 +83,11 @@ class ArgMin(ArgExtremum):
 class TopK(QnnOperation):
     """The k largest elements along the last dimension and their places, in all modes.
 
-    Largest first, the earlier of equal ones first. Elements are copied; scales do not enter. The delegate does
-    not take it.
+    Largest first, the earlier of equal ones first. Elements are copied; scales do not enter. The delegate
+    does not take it.
 
-    C1 x is int8, uint8, int16, int32, int64 or float32, of at least one dimension. C2 the results are k elements
-    like x's, and int32 or int16 places; 0 < k <= the last dimension.
+    C1 x is int8, uint8, int16, int32, int64 or float32, of at least one dimension. C2 the results are k
+    elements like x's, and int32 or int16 places; 0 < k <= the last dimension.
     """
 
     NAME = "qnn.top_k"
@@ -119,8 +119,8 @@ class TopK(QnnOperation):
 class Cumsum(QnnOperation):
     """Sums along ``axis`` up to each element, in all modes.
 
-    From 0 by index; ``exclusive`` leaves the element itself out, ``reverse`` begins at the end. Integers wrap,
-    float32 sums are rounded one by one. The delegate does not take it.
+    From 0 by index; ``exclusive`` leaves the element itself out, ``reverse`` begins at the end. Integers
+    wrap, float32 sums are rounded one by one. The delegate does not take it.
 
     C1 x and the result are one type of int32, int64 or float32. C2 ``axis`` is a dimension.
     """

@@ -15,7 +15,15 @@ from qimport.ir.graph import Array, Call, operation
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_per_tensor
 from qimport.qnn.convolution import Padding, verify_window
-from qimport.qnn.float_pool import PatchFunction, clamp, largest, ordered_sum, reciprocals, square_sum
+from qimport.qnn.float_pool import (
+    Float32,
+    PatchFunction,
+    clamp,
+    largest,
+    ordered_sum,
+    reciprocals,
+    square_sum,
+)
 from qimport.qnn.float_weighted import bounds
 from qimport.qnn.requantization import ACTIVATIONS, is_plain_8bit, output_range
 from qimport.summation import sum_in_passes
@@ -38,7 +46,7 @@ class Pool(QnnOperation):
         return call.output.dtype == "float32"
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """float32; 8 bits with one scale each without quantized dimension; strides no longer than the window."""
+        """float32, or 8 bits with one scale and no quantized dimension; strides no longer than the window."""
         within = self.stride[0] <= self.size[0] and self.stride[1] <= self.size[1]
         codes = is_plain_8bit(call.input(0)) and is_plain_8bit(call.output)
         return within and (self.real(call) or codes)
@@ -76,12 +84,12 @@ class Pool(QnnOperation):
         """Bounds of float32 results in the call's numerics; an infinity is no bound."""
         return bounds(self.activation, self.kernel_family(call))
 
-    def reduce_real(self, call: Call, reduction: PatchFunction) -> Array:
+    def reduce_real(self, call: Call, reduction: PatchFunction) -> Float32:
         """``reduction`` of every window's float32 pixels."""
-        image, found = call.array(0), np.empty(call.output.shape, np.float32)
+        image, found = np.asarray(call.array(0), np.float32), np.empty(call.output.shape, np.float32)
         with np.errstate(all="ignore"):
             for y, x, patch in self._patches(call, image):
-                found[:, y, x] = reduction(patch)
+                found[:, y, x] = reduction(np.asarray(patch, np.float32))
         return found
 
     def bounded(self, x: Array, call: Call) -> tuple[Array, ...]:
@@ -110,16 +118,16 @@ class AveragePool2d(Pool):
         code = clamp(sum / n rounded half away from zero, low, high)
 
     The same in all three modes (``reference_integer_ops::AveragePool``, ``reference_ops::AveragePool`` and
-    their optimized forms; the delegate takes no average of codes). Zero points do not enter and the scales of x
-    and the result are not compared: the codes are averaged.
+    their optimized forms; the delegate takes no average of codes). Zero points do not enter and the scales
+    of x and the result are not compared: the codes are averaged.
 
     float32: y = clamp(sum / n), the sum from 0 by index (row, column); infinities become the largest numbers.
     xnnpack: y = clamp(sum * float32(1 / n)); the sum of :func:`qimport.summation.sum_in_passes` goes down the
     columns, with zeros for pixels outside the image. One pixel is y = clamp(x). It takes no other average.
 
-    C1 x and the result are int8, uint8 or int16, with one scale each, or float32; of rank 4. C2 the result shape
-    follows from window, stride and padding. C3 every window sees at least one pixel. C4 the activation is one
-    of the schema's. ``padding`` is ((top, bottom), (left, right)).
+    C1 x and the result are int8, uint8 or int16, with one scale each, or float32; of rank 4. C2 the result
+    shape follows from window, stride and padding. C3 every window sees at least one pixel. C4 the activation
+    is one of the schema's. ``padding`` is ((top, bottom), (left, right)).
     """
 
     NAME = "qnn.average_pool2d"
@@ -147,7 +155,7 @@ class AveragePool2d(Pool):
             return self.bounded(call.array(0), call)
         return self.bounded(self._passes(call) * reciprocals(n), call)
 
-    def _passes(self, call: Call) -> Array:
+    def _passes(self, call: Call) -> Float32:
         image = np.pad(call.array(0), ((0, 0), *self.padding, (0, 0)))
         _, height, width, _ = call.output.shape
         rows, columns = (
@@ -159,7 +167,7 @@ class AveragePool2d(Pool):
             for y in range(self.size[0])
         ]
         with np.errstate(all="ignore"):
-            return np.asarray(sum_in_passes(taps, np.zeros_like(taps[0]), np.add))
+            return np.asarray(sum_in_passes(taps, np.zeros_like(taps[0]), np.add), np.float32)
 
 
 @operation
@@ -171,12 +179,12 @@ class MaxPool2d(Pool):
 
     The same in all three modes (``reference_integer_ops::MaxPool``, ``reference_ops::MaxPool`` and their
     optimized forms) except that xnnpack rounds the bounds of a fused activation its own way, and requires
-    equal quantization of x and the result. The others do not compare it. float32: x if x > best, by index, from
-    the smallest finite number, then clamped.
+    equal quantization of x and the result. The others do not compare it. float32: x if x > best, by index,
+    from the smallest finite number, then clamped.
 
-    C1 x and the result are int8, uint8 or int16, with one scale each, or float32; of rank 4. C2 the result shape
-    follows from window, stride and padding. C3 every window sees at least one pixel. C4 the activation is one
-    of the schema's. ``padding`` is ((top, bottom), (left, right)).
+    C1 x and the result are int8, uint8 or int16, with one scale each, or float32; of rank 4. C2 the result
+    shape follows from window, stride and padding. C3 every window sees at least one pixel. C4 the activation
+    is one of the schema's. ``padding`` is ((top, bottom), (left, right)).
     """
 
     NAME = "qnn.max_pool2d"
@@ -212,8 +220,8 @@ class L2Pool2d(Pool):
 
     The sum goes by index from 0, every step is rounded to float32. The delegate does not take it.
 
-    C1 x and the result are float32, of rank 4. C2 the result shape follows from window, stride and padding. C3
-    every window sees at least one pixel. C4 the activation is one of the schema's.
+    C1 x and the result are float32, of rank 4. C2 the result shape follows from window, stride and padding.
+    C3 every window sees at least one pixel. C4 the activation is one of the schema's.
     """
 
     NAME = "qnn.l2_pool2d"

@@ -1,4 +1,4 @@
-"""``qnn.sum``, ``qnn.reduce_max``, ``qnn.reduce_min``, ``qnn.reduce_prod``, ``qnn.reduce_any`` and ``_all``."""
+"""``qnn.sum`` and ``qnn.reduce_*``: sums, extrema, products and logical reductions over dimensions."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Extremum(Reduction):
             require(x.quantization == out.quantization, "C4", "int16 needs equal quantizations")
 
     def unsupported(self, call: Call) -> str | None:
-        """The delegate's limits; kernels without delegate compare scales, and have no bool outside reference."""
+        """The delegate's limits, those of kernels that compare scales, and bool outside reference."""
         x, family = call.input(0), self.kernel_family(call)
         if x.dtype == "bool" and family != "reference" and not self.copies(call):
             return f"there is no {self.TFLITE[0]} of bool with these kernels"
         if x.dtype in EIGHT_BIT and family != "xnnpack" and x.quantization != call.output.quantization:
-            return "operand and result are quantized unlike each other; only the XNNPACK delegate reduces such codes"
+            return "operand and result are quantized unlike each other, which these kernels refuse"
         return super().unsupported(call)
 
     def from_first(self, call: Call) -> bool:
@@ -126,8 +126,8 @@ class ReduceMin(Extremum):
 class Logical(Reduction):
     """What REDUCE_ANY and REDUCE_ALL share.
 
-    C1 x and the result are bool. C2 ``axes`` are sorted, distinct, in range. C3 the result shape follows; nothing
-    is empty.
+    C1 x and the result are bool. C2 ``axes`` are sorted, distinct, in range. C3 the result shape follows;
+    nothing is empty.
     """
 
     REDUCE: ClassVar[Any]
@@ -213,8 +213,8 @@ class Sum(Reduction):
     :func:`qimport.qnn.reduction.sum_in_order`; a sum over all dimensions begins with the first element in
     reference too. bool: REDUCE_ANY, in reference, or a copy.
 
-    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2 ``axes`` are
-    sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has zero points 0.
+    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2 ``axes``
+    are sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has zero points 0.
     """
 
     NAME = "qnn.sum"

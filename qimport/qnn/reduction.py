@@ -28,7 +28,7 @@ dimension after :func:`merge`, four lanes at a time. The delegate's: :func:`dele
 
 @dataclass(frozen=True)
 class Merged:
-    """A shape whose neighbours that are both reduced or both kept are one, and the reduced dimensions in it."""
+    """A shape with neighbours that are both reduced or both kept made one, and what is reduced in it."""
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
@@ -67,10 +67,10 @@ def sum_in_order(x: Array, axes: tuple[int, ...], order: SumOrder) -> Array:
 def delegate_real_sum(x: Array, axes: tuple[int, ...], factor: float) -> Array:
     """XNNPACK's float32 sum times ``factor`` over ``axes``, which stay with extent 1.
 
-    It merges neighbouring dimensions as :func:`merge` does, and sums over the last merged one first. Where the
-    elements lie side by side that is ``sum_row(..., "lanes")``, and the sums are multiplied as they are added
-    (rounded once) by index over the other dimensions. Where they do not, the sum goes by index, its product is
-    rounded, and the products are added by index.
+    It merges neighbouring dimensions as :func:`merge` does, and sums over the last merged one first. Where
+    the elements lie side by side that is ``sum_row(..., "lanes")``, and the sums are multiplied as they are
+    added (rounded once) by index over the other dimensions. Where they do not, the sum goes by index, its
+    product is rounded, and the products are added by index.
     """
     merged = merge(x.shape, axes, drop_ones=False)
     scale, small = np.float32(factor), x.reshape(merged.shape)

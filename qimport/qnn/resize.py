@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +59,10 @@ class Resize(QnnOperation):
         """Whether the ends of a dimension of ``count`` results fall together."""
         return self.align_corners and count > 1
 
-    def scale(self, extent: int, count: int) -> np.float32:
+    def scale(self, extent: int, count: int) -> Any:
         """Pixels per result as float32."""
         lost = 1 if self.aligned(count) else 0
-        return np.float32(extent - lost) / np.float32(count - lost)
+        return np.float32(np.float32(extent - lost) / np.float32(count - lost))
 
 
 @operation
@@ -89,7 +89,7 @@ class ResizeNearestNeighbor(Resize):
         shifted = np.arange(count).astype(np.float32) + (HALF if self.half_pixel_centers else np.float32(0))
         p = shifted * self.scale(extent, count)
         nearest = round_away(p) if self.align_corners else np.floor(p)
-        return np.clip(nearest, 0, extent - 1).astype(np.int32)
+        return np.asarray(np.clip(nearest, 0, extent - 1), np.int32)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
@@ -105,17 +105,18 @@ class ResizeBilinear(Resize):
 
     int8 and int16, without delegate: positions and weights in units of 2^-10
 
-        s = (1024 * extent + count / 2) / count; aligned: (1024 * (extent - 1) + (count - 1) / 2) / (count - 1)
+        s = (1024 * extent + count / 2) / count; aligned: the same of extent - 1 and count - 1
         p = i * s, or i * s + s / 2 - 512 with half_pixel_centers; low = max(p / 1024, 0),
         high = min((p + 1023) / 1024, extent - 1), weight p - 1024 * low, divisions toward zero     tenth_bits
 
-    uint8 and float32, without delegate, in float32: p = i * s, or (i + 0.5) * s - 0.5; low = max(floor(p), 0),
-    high = min(ceil(p), extent - 1), weight p - low. reference: ``terms``. builtin: ``weights``; float32 to twice
-    the size in both dimensions without alignment: ``quarters``. uint8 adds 0.5 and truncates.
+    uint8 and float32, without delegate, in float32: p = i * s, or (i + 0.5) * s - 0.5; low =
+    max(floor(p), 0), high = min(ceil(p), extent - 1), weight p - low. reference: ``terms``. builtin:
+    ``weights``; float32 to twice the size in both dimensions without alignment: ``quarters``. uint8 adds 0.5
+    and truncates.
 
-    xnnpack (8 bits, float32): p = clamp(i * s + (0.5 * s - 0.5) or i * s, 0, extent - 1); low = trunc(p), high =
-    min(low + 1, extent - 1), weight p - low; 8 bits: round_even(2048 * weight) and ``eleventh_bits``, float32:
-    ``steps``.
+    xnnpack (8 bits, float32): p = clamp(i * s + (0.5 * s - 0.5) or i * s, 0, extent - 1); low = trunc(p),
+    high = min(low + 1, extent - 1), weight p - low; 8 bits: round_even(2048 * weight) and ``eleventh_bits``,
+    float32: ``steps``.
 
     :func:`qimport.summation.blend` has the blends. The constraints are those of :class:`Resize`.
     """

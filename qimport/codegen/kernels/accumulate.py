@@ -19,8 +19,8 @@ _FLOAT_NEUTRAL = {"sum": -0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
 class Accumulator:
     """Reduces elements of ``dtype`` in ``result``: what ``prim.reduce`` and ``prim.window`` define.
 
-    Integer sums are extended to the result; everything else stays in its own type. Integers may be taken in any
-    order, floats must come by index.
+    Integer sums are extended to the result; everything else stays in its own type. Integers may be taken in
+    any order, floats must come by index.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from qimport.summation import PACKET, SUM_LANES
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
-    """Row by row; packets start where rows meet a multiple of four elements, which repeats every four rows."""
+    """Row by row; packets start at multiples of four elements, so rows repeat their pattern after four."""
     op, x = kernel.root.op, kernel.root.inputs[0]
     if not isinstance(op, prim.RowSum) or x is None or kernel.epilogue:
         raise CompilerBug("a row sum kernel is one prim.row_sum")
@@ -89,7 +89,7 @@ class _Rows:
         return vector
 
     def packets(self, first: Index, start: int) -> Any:
-        """``sum_row(..., "packets")`` of the row from ``first`` on, whose packets begin at element ``start``."""
+        """``sum_row(..., "packets")`` of the row from ``first`` on; packets begin at element ``start``."""
         count = (self.length - start) // PACKET
         if count <= 0:
             total = self._load(first, 1)
