@@ -347,14 +347,9 @@ class _Writer:
         return value
 
     def _vector(self, table: str, name: str, values: Sequence[Any] | np.ndarray) -> int:
-        """Write a vector of numbers; the width comes from the generated ``Start...Vector`` function."""
-        start = next(
-            function
-            for attribute, function in vars(tflite).items()
-            if _key(attribute) == _key(f"{table}Start{name}Vector")
-        )
+        """Write a vector of numbers."""
         floating = _key(name) in ("min", "max", "scale", "boundaries")
-        width = _vector_width(start)
+        width = _vector_width(table, name)
         dtype = np.dtype(f"<f{width}" if floating else f"<i{width}")
         return int(self.builder.CreateNumpyVector(np.asarray(values, dtype)))
 
@@ -380,8 +375,14 @@ class _Writer:
         return self.table("Buffer", offset=offset, size=len(data))
 
 
-def _vector_width(start: Callable[[Any, int], Any]) -> int:
-    """Return the bytes per element a generated ``Start...Vector`` function asks for."""
+@cache
+def _vector_width(table: str, name: str) -> int:
+    """Return the bytes per element that the generated ``Start...Vector`` function asks for."""
+    start = next(
+        function
+        for attribute, function in vars(tflite).items()
+        if _key(attribute) == _key(f"{table}Start{name}Vector")
+    )
     recorder = Mock()
     start(recorder, 0)
     width: int = recorder.StartVector.call_args.args[0]
