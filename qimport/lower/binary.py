@@ -125,12 +125,21 @@ def _columns(emit: Emitter, x: Value, first: int, count: int) -> Value:
 
 def _fixed_point_sum(emit: Emitter, op: SumOperation, use: Use, operands: Operands, vector: bool) -> Value:
     factors, left = op.classic(use.call), LEFT_SHIFT[use.output.dtype]
-    scaled = _scaled_down if vector else Emitter.rescale
+    in_vectors = _scaled_once if use.output.dtype == "int16" else _scaled_down
+    scaled = in_vectors if vector else Emitter.rescale
     u, v = (
         scaled(emit, emit.binary("shift_left", centred(emit, use, index, x), left), factor)
         for index, (x, factor) in enumerate(zip(operands, (factors.a, factors.b), strict=True))
     )
     return emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
+
+
+def _scaled_once(emit: Emitter, x: Value, factor: float) -> Value:
+    """Rescale by a factor up to 1/2 with one rounding, half up."""
+    multiplier, exponent = quantize_multiplier(factor)
+    product = emit.binary("mul", emit.cast(x, "int64"), multiplier)
+    half = emit.binary("add", product, 1 << (30 - exponent))
+    return emit.cast(emit.binary("shift_right", half, 31 - exponent), "int32")
 
 
 def _scaled_down(emit: Emitter, x: Value, factor: float) -> Value:

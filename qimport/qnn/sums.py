@@ -32,6 +32,9 @@ POWER_TOLERANCE = 1e-3
 SUM_RATIOS = (2.0**-10, 2.0**8)
 """Input scale / output scale from which, and below which, the delegate takes a sum."""
 
+ADD_BLOCK_16 = 16
+"""Elements per vector of the optimized ADD kernel of int16."""
+
 MAX_SHIFT = 31
 """Bits of the shift of a sum of int16 codes."""
 
@@ -138,7 +141,8 @@ class SumOperation(BinaryOperation):
         if whole == 0:
             return away
         in_vector = np.arange(away.size).reshape(away.shape) % run < whole
-        return np.where(in_vector, self._classic_sum(a, b, call, _scaled_down), away)
+        in_vectors = _scaled_once if call.output.dtype == "int16" else _scaled_down
+        return np.where(in_vector, self._classic_sum(a, b, call, in_vectors), away)
 
     def _classic_sum(self, a: Int, b: Int, call: Call, scaled: Callable[[Int, float], Int]) -> Int:
         factors, left = self.classic(call), LEFT_SHIFT[call.output.dtype]
@@ -153,6 +157,12 @@ class SumOperation(BinaryOperation):
 
 def _scaled(value: Int, scale: float) -> Int:
     return multiply_by_quantized_multiplier(value, *quantize_multiplier(scale))
+
+
+def _scaled_once(value: Int, scale: float) -> Int:
+    """As :func:`_scaled`, for scales up to 1/2, with one rounding, half up."""
+    multiplier, exponent = quantize_multiplier(scale)
+    return (value * multiplier + (1 << (30 - exponent))) >> (31 - exponent)
 
 
 def _scaled_down(value: Int, scale: float) -> Int:
@@ -184,8 +194,9 @@ class Add(SumOperation):
 
     with bounds as XNNPACK rounds them; only for r_i in [2^-10, 2^8), other uses stay with ``builtin``.
 
-    int16 shifts by 15 bits instead of 20. With ``pot_scale_int16``, where all scales are powers of two
-    (within 10^-3 of the logarithm), every mode shifts one operand and adds:
+    int16 shifts by 15 bits instead of 20. In builtin, operands of one shape are rescaled with one rounding,
+    half up, in whole vectors of 16 elements of the flat tensor. With ``pot_scale_int16``, where all scales
+    are powers of two (within 10^-3 of the logarithm), every mode shifts one operand and adds:
 
         code = clamp(rounding_divide_by_pot(a, log2(s_out / s_a)) + b, low, high), or b shifted and a not
 
@@ -209,7 +220,11 @@ class Add(SumOperation):
 
     def vectors(self, call: Call) -> tuple[int, int]:
         """As there."""
-        run, single = inner_run(call.input(0).shape, call.input(1).shape)
+        a, b, size = call.input(0).shape, call.input(1).shape, call.output.size
+        if call.output.dtype == "int16":
+            vectorized = self.kernel_family(call) == "builtin" and a == b
+            return size, size - size % ADD_BLOCK_16 if vectorized else 0
+        run, single = inner_run(a, b)
         vectorized = self.kernel_family(call) == "builtin" and (single or call.output.dtype == "uint8")
         return run, run - run % ADD_BLOCK if vectorized else 0
 

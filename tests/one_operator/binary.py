@@ -64,6 +64,22 @@ def _sum(builtin: str, dtype: str) -> None:
         )
 
 
+@generator("ADD int16 small")
+def draw_small_add(draw: Draw) -> OneOperator:
+    """A result scale so small that every unit of the shifted operands shows, and small codes to match."""
+    shape = broadcast_shapes(draw, 1)[0]
+    s_a, s_b = draw.scale(1e-5, 1e-4), draw.scale(1e-5, 1e-4)
+    s_out = draw.near(max(s_a, s_b) * 2.0 ** float(draw.rng.uniform(-12, -9)))
+    types = [coded(draw, "int16", shape, scale) for scale in (s_a, s_b)]
+    model = ModelBuilder()
+    tensors = [add_tensor(model, type_) for type_ in types]
+    result = add_tensor(model, coded(draw, "int16", shape, s_out))
+    model.operator("ADD", tensors, [result], 2, pot_scale_int16=False)
+    codes = [np.asarray(draw.rng.integers(-20, 21, shape), np.int16) for _ in types]
+    text = f"ADD of small codes {types[0]}, {types[1]} -> {s_out}"
+    return OneOperator(model.build(tensors, [result]), (codes,), text)
+
+
 @generator("ADD int16 shifted")
 def draw_shifted_add(draw: Draw) -> OneOperator:
     return _shifted(draw, "ADD", [broadcast_shapes(draw, 1)[0]] * 2)
