@@ -17,7 +17,6 @@ from qimport.qnn.checks import EIGHT_BIT, require_per_tensor
 from qimport.qnn.requantization import (
     ACTIVATIONS,
     Requantization,
-    fixed_point_factors,
     is_plain_8bit,
     output_range,
 )
@@ -195,9 +194,10 @@ class Mul(BinaryOperation):
         scale = 0.0 if vanish else self.scale(call)
         if self.kernel_family(call) == "xnnpack":
             return Requantization("float32_even", (np.array([scale], np.float32),), zero, low, high)
-        multiplier, exponent = fixed_point_factors([scale])
-        shift = np.where(exponent > MAX_LEFT_SHIFT, exponent & MAX_LEFT_SHIFT, exponent)
-        return Requantization("double_away", (multiplier, shift), zero, low, high)
+        multiplier, exponent = quantize_multiplier(scale)
+        shift = exponent & MAX_LEFT_SHIFT if exponent > MAX_LEFT_SHIFT else exponent
+        factors = (np.array([multiplier], np.int32), np.array([shift], np.int32))
+        return Requantization("double_away", factors, zero, low, high)
 
     def tabulates(self, call: Call) -> bool:
         """Whether the result is a table of squares."""
