@@ -53,11 +53,14 @@ def tensor_types(draw: st.DrawFn) -> TensorType:
 
 
 def arrays(type_: TensorType) -> st.SearchStrategy[Array]:
-    """Arbitrary bits: for floats every NaN, infinity and subnormal."""
+    """Arbitrary bits that the type has: for floats every NaN, infinity and subnormal."""
+    spare = {"bool": 7, "int2": 6, "int4": 4}.get(type_.dtype, 0)
 
     def view(raw: bytes) -> Array:
         bits = np.frombuffer(raw, np.uint8)
-        return (bits & 1 if type_.dtype == "bool" else bits).view(type_.numpy).reshape(type_.shape)
+        if spare:
+            bits = bits >> spare if type_.dtype == "bool" else (bits.view(np.int8) >> spare).view(np.uint8)
+        return bits.view(type_.numpy).reshape(type_.shape)
 
     return st.binary(min_size=type_.nbytes, max_size=type_.nbytes).map(view)
 
