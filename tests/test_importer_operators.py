@@ -135,6 +135,60 @@ CASES: list[tuple[One, str, dict[str, Any], tuple[int, ...]]] = [
         (1, 6, 5, 4),
     ),
     (
+        One("SUM", [X, integers(1, 2)], T((1, 4)), options={"keep_dims": False}),
+        "qnn.sum",
+        {"axes": (1, 2)},
+        (1, 4),
+    ),
+    *(
+        (One(name, [X, integers(-1)], T((1, 6, 5))), f"qnn.{name.lower()}", {"axes": (3,)}, (1, 6, 5))
+        for name in ("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
+    ),
+    *(
+        (
+            One(name, [T((2, 3), "bool", None), integers(0)], T((3,), "bool", None)),
+            f"qnn.{name.lower()}",
+            {"axes": (0,)},
+            (3,),
+        )
+        for name in ("REDUCE_ANY", "REDUCE_ALL")
+    ),
+    (
+        One("L2_POOL_2D", [T((1, 6, 5, 4), "float32", None)], T((1, 4, 4, 4), "float32", None), options=POOL),
+        "qnn.l2_pool2d",
+        {"size": (3, 2)},
+        (1, 4, 4, 4),
+    ),
+    *(
+        (
+            One(name, [X, integers(9, 3)], T((1, 9, 3, 4)), options={"half_pixel_centers": True}),
+            f"qnn.{name.lower()}",
+            {"align_corners": False, "half_pixel_centers": True},
+            (1, 9, 3, 4),
+        )
+        for name in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+    ),
+    *(
+        (
+            One(name, [X, integers(-1)], T((1, 6, 5), "int64", None)),
+            f"qnn.{name.lower()}",
+            {"axis": 3},
+            (1, 6, 5),
+        )
+        for name in ("ARG_MAX", "ARG_MIN")
+    ),
+    (
+        One(
+            "CUMSUM",
+            [T((2, 3), "int32", None), integers(1)],
+            T((2, 3), "int32", None),
+            options={"reverse": True},
+        ),
+        "qnn.cumsum",
+        {"axis": 1, "exclusive": False, "reverse": True},
+        (2, 3),
+    ),
+    (
         One("MEAN", [X, integers(-2, 1, 2)], T((1, 4)), options={"keep_dims": False}),
         "qnn.mean",
         {"axes": (1, 2), "keep_dims": False},
