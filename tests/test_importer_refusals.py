@@ -260,6 +260,12 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "y",
         "the zero point is 0; expected -128",
     ),
+    (
+        "softmax fine scale",
+        unary("SOFTMAX", T((2, 3), "int16", scale=5e-10, name="y"), beta=1.0),
+        "y",
+        "the scale is 4.99999986e-10; expected more than 9.31322575e-10",
+    ),
     ("softmax beta", unary("SOFTMAX", SOFTMAX_OUT), None, "beta is 0.0; expected a positive number"),
     (
         "hard swish",

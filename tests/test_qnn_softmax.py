@@ -49,6 +49,15 @@ def test_rows_equal_the_interpreter(dtype: str, length: int, oracle: Oracle) -> 
             softmax_case(dtype, (5, length), scale, zero, beta).check(oracle, [rows(rng, dtype, length)])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("scale", [2**-15, 2**-16, 1 / 65535, 0.02, 1e-8])
+@pytest.mark.parametrize("zero_point", [0, -(2**15), 9])
+def test_results_of_16_bits_have_any_scale(dtype: str, scale: float, zero_point: int, oracle: Oracle) -> None:
+    before, after = quantized(dtype, (5, 9), 0.07, 3), quantized("int16", (5, 9), scale, zero_point)
+    case = Case(Softmax(1.0), (before,), after, "SOFTMAX", version=2, options={"beta": 1.0})
+    case.check(oracle, [rows(np.random.default_rng(2), dtype, 9)])
+
+
 @pytest.mark.parametrize("shape", [(5,), (2, 3, 5), (1, 2, 2, 7)])
 @pytest.mark.parametrize("beta", [1.0, 0.5])
 def test_the_last_axis_is_normalized(shape: tuple[int, ...], beta: float, oracle: Oracle) -> None:

@@ -13,7 +13,7 @@ from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
-from qimport.ir.types import INTEGER_RANGE
+from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn import softmax16
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_shape
@@ -34,11 +34,15 @@ RESULTS = {
 """Element types of results for each element type of operands."""
 
 
-def result_zero_point(operand: str, result: str) -> int | None:
-    """The zero point that a result must have; None for any."""
-    if operand == result:
-        return 0 if result == "int16" else INTEGER_RANGE[result][0]
-    return None
+FINEST_SCALE = 2.0**-30
+"""Results are rounded to int32 before they are clamped; the scales of 16-bit ones are above this."""
+
+
+def result_quantization(operand: str, result: str) -> tuple[int, int] | None:
+    """(number of steps to 1, zero point) that a result must have; None for any, from 8 to 16 bits."""
+    if operand != result:
+        return None
+    return (2**15, 0) if result == "int16" else (2**8, INTEGER_RANGE[result][0])
 
 
 @operation
@@ -69,8 +73,9 @@ class Softmax(QnnOperation):
     XNNPACK, which takes a beta of 1, use exponentials and orders of their own: 64 units.
 
     C1 operand and result are of one 8-bit type, int16 or float32 and of one shape, rank at least 1; 8-bit
-    operands may have int16 results. C2 the result has scale 1/256 within 0.1 % and the lowest code as zero
-    point; int16 ones 1/32768, and 0 for int16 operands. C3 beta is positive and finite.
+    operands may have int16 results. C2 8-bit results have scale 1/256 within 0.1 % and the lowest code as
+    zero point, int16 ones of int16 operands 1/32768 and 0, those of 8-bit operands any scale above 2^-30,
+    which the reference kernel ignores. C3 beta is positive and finite.
     """
 
     NAME = "qnn.softmax"
@@ -86,12 +91,19 @@ class Softmax(QnnOperation):
         require(len(x.shape) >= 1, "C1", "the operand needs a dimension")
         if out.dtype != "float32":
             require_per_tensor("C1", x, out)
-            zero, wanted = out.quant.zero_point, result_zero_point(x.dtype, out.dtype)
-            scale, count = out.quant.scale, 2 ** (8 * out.itemsize) // (2 if out.dtype == "int16" else 1)
-            expected = wanted in (None, zero) and abs(scale * count - 1) <= 1e-3
-            sentence = f"the output of SOFTMAX must be 1/{count}:{wanted}, not {scale!r}:{zero}"
-            require(expected, "C2", sentence)
+            self._verify_result(x.dtype, out)
         require(0 < self.beta < math.inf, "C3", f"beta {self.beta} is not positive")
+
+    @staticmethod
+    def _verify_result(operand: str, out: TensorType) -> None:
+        scale, wanted = out.quant.scale, result_quantization(operand, out.dtype)
+        if wanted is None:
+            require(scale > FINEST_SCALE, "C2", f"the output scale {scale!r} is not above 2^-30")
+            return
+        count, zero = wanted
+        expected = zero == out.quant.zero_point and abs(scale * count - 1) <= 1e-3
+        sentence = f"the output of SOFTMAX must be 1/{count}:{zero}, not {scale!r}:{out.quant.zero_point}"
+        require(expected, "C2", sentence)
 
     def unsupported(self, call: Call) -> str | None:
         """Why there are no bytes to equal: the float kernel multiplies 0 by an infinite factor."""

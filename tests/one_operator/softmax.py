@@ -12,7 +12,7 @@ from qimport.qnn.base import QnnOperation
 from qimport.qnn.l2_normalization import L2Normalization
 from qimport.qnn.local_response_normalization import LocalResponseNormalization
 from qimport.qnn.log_softmax import LogSoftmax
-from qimport.qnn.softmax import Softmax
+from qimport.qnn.softmax import Softmax, result_quantization
 from tests.cases import Draw, Operand, OperatorCase
 from tests.one_operator.model import OneOperator, generator
 from tests.one_operator.unary import with_bound
@@ -46,11 +46,14 @@ def case_of(op: QnnOperation, x: Operand, out: TensorType, **options: object) ->
 
 
 def softmax(dtype: str, result: str, draw: Draw) -> OneOperator:
-    """Results of the one scale there is."""
+    """Results of the one scale there is, or, from 8 to 16 bits, of any."""
     x = operand(draw, dtype, 4)
     beta = float(np.float32(draw.pick(1.0, 1.0, 1.0, 0.5, 2.0, draw.rng.uniform(0.1, 3))))
     out = x.type
-    if result != "float32":
+    if result_quantization(dtype, result) is None:
+        scale = draw.pick(2**-15, 2**-16, 1 / 65535, 2**-8, float(np.exp(draw.rng.uniform(-20, 3))))
+        out = quantized(result, x.type.shape, scale, draw.pick(0, -(2**15), draw.zero_point(result)))
+    elif result != "float32":
         count = 2**15 if result == "int16" else 2**8
         zero = 0 if result == "int16" else INTEGER_RANGE[result][0]
         out = quantized(result, x.type.shape, (1 + draw.pick(0, 0, 0, 9e-4, -9e-4)) / count, zero)

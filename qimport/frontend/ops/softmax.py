@@ -8,27 +8,31 @@ from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.ir.graph import Value
 from qimport.qnn.log_softmax import RESULT, LogSoftmax
-from qimport.qnn.softmax import RESULTS, Softmax, result_zero_point
+from qimport.qnn.softmax import FINEST_SCALE, RESULTS, Softmax, result_quantization
 
 
 @importer("SOFTMAX", versions=range(1, 5))
 def softmax(context: OperatorContext) -> None:
-    """Over the last dimension, with the one result quantization that the interpreter admits."""
+    """Over the last dimension, with the result quantization that the interpreter admits."""
     context.operands(1)
     x, out = context.input(0), context.out
     _types(context, x, RESULTS)
     beta = context.option("beta")
     context.require(0 < beta < math.inf, f"beta is {beta}; expected a positive number")
     if out.type.dtype != "float32":
-        count = 2**15 if out.type.dtype == "int16" else 2**8
-        found, zero = out.type.quant, result_zero_point(x.type.dtype, out.type.dtype)
-        context.require(
-            abs(found.scale * count - 1) <= 1e-3, f"the scale is {found.scale:.9g}; expected 1/{count}", out
-        )
-        context.require(
-            zero in (None, found.zero_point), f"the zero point is {found.zero_point}; expected {zero}", out
-        )
+        _result(context, x.type.dtype)
     context.emit(Softmax(beta=beta), (x,), x.type.shape)
+
+
+def _result(context: OperatorContext, operand: str) -> None:
+    out, found = context.out, context.out.type.quant
+    text, wanted = f"the scale is {found.scale:.9g}", result_quantization(operand, out.type.dtype)
+    if wanted is None:
+        context.require(found.scale > FINEST_SCALE, f"{text}; expected more than {FINEST_SCALE:.9g}", out)
+        return
+    count, zero = wanted
+    context.require(abs(found.scale * count - 1) <= 1e-3, f"{text}; expected 1/{count}", out)
+    context.require(found.zero_point == zero, f"the zero point is {found.zero_point}; expected {zero}", out)
 
 
 @importer("LOG_SOFTMAX", versions=range(1, 3))
