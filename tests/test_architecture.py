@@ -24,17 +24,28 @@ ARROWS: dict[str, set[str]] = {
     "elements": set(),
     "fixedpoint": set(),
     "summation": set(),
+    "fourier": set(),
     "overlap": set(),
     "real": set(),
     "oracle": set(),
     "oracle_worker": {"oracle"},
     "ir": set(),
-    "qnn": {"ir", "fixedpoint", "elements", "overlap", "real", "summation"},
-    "prim": {"ir", "fixedpoint", "elements", "overlap", "real", "summation"},
-    "frontend": {"ir", "qnn", "elements", "fixedpoint"},
-    "lower": {"ir", "qnn", "prim", "fixedpoint", "elements", "real", "summation"},
+    "qnn": {"ir", "fixedpoint", "elements", "overlap", "real", "summation", "fourier"},
+    "prim": {"ir", "fixedpoint", "elements", "overlap", "real", "summation", "fourier"},
+    "frontend": {"ir", "qnn", "elements", "fixedpoint", "fourier"},
+    "lower": {"ir", "qnn", "prim", "fixedpoint", "elements", "real", "summation", "fourier"},
     # Of lower only what the plan is made of.
-    "codegen": {"ir", "prim", "fixedpoint", "elements", "real", "summation", "version", "lower.plan", "lower.kernel"},
+    "codegen": {
+        "ir",
+        "prim",
+        "fixedpoint",
+        "elements",
+        "real",
+        "summation",
+        "version",
+        "lower.plan",
+        "lower.kernel",
+    },
 }
 
 # Package of others -> the only modules that may import it.

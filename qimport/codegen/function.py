@@ -28,8 +28,9 @@ ELEMENTS: dict[str, Any] = {
     "float16": ir.HalfType(),
     "float32": F32,
     "float64": F64,
+    "complex64": I64,
 }
-"""LLVM type of every element type; signedness lives in the instructions."""
+"""LLVM type of every element type; signedness lives in the instructions. complex64 is only ever moved."""
 
 Index = Any
 """A Python int or an i64 :class:`llvmlite.ir.Value`."""

@@ -37,6 +37,7 @@ C_TYPES: dict[str, tuple[str, str]] = {
     "float16": ("uint16_t", "the bits of an IEEE binary16"),
     "float32": ("float", "IEEE binary32"),
     "float64": ("double", "IEEE binary64"),
+    "complex64": ("uint64_t", "the bits of two IEEE binary32, the real part in the lower half"),
 }
 """C type of every element type, and what its bits mean."""
 

@@ -174,6 +174,8 @@ class _LiteralParser(_Scanner):
             return word == "True"
         if dtype in INTEGER_RANGE:
             return self.integer(*INTEGER_RANGE[dtype])
+        if dtype not in _FLOAT_MAX:
+            self.fail(f"the elements of {dtype} must come from a blob")
         value = float(self.number())
         if math.isfinite(value) and abs(value) > _FLOAT_MAX[dtype]:
             self.fail(f"number does not fit into {dtype}", at)

@@ -40,9 +40,10 @@ def print_graph(graph: Graph, *, max_inline: int = 64) -> str:
         operands = ", ".join([use(value) for value in node.inputs])
         results = ", ".join(f"%{names[value]}" for value in node.outputs)
         lines.append(f"  {results} = {node.op.NAME}({operands}){_tail(node)}{_bodies(node, max_inline)}")
-    lines += [f"  next %{names[state.before]} = {use(state.after)}" for state in graph.states]
+    # Both may define constants, which stand before the first ``next``.
+    following = [f"  next %{names[state.before]} = {use(state.after)}" for state in graph.states]
     results = ", ".join([use(value) for value in graph.outputs])
-    return "\n".join([*lines, f"  return {results}".rstrip(), "}\n"])
+    return "\n".join([*lines, *following, f"  return {results}".rstrip(), "}\n"])
 
 
 def _tail(node: Node) -> str:
@@ -96,7 +97,9 @@ def _inline(data: Array, max_inline: int) -> str | None:
 
 
 def _prints_exactly(flat: Array) -> bool:
-    """Whether no element is a NaN whose sign or payload the word ``nan`` would lose."""
+    """Whether no element is complex, or a NaN whose sign or payload the word ``nan`` would lose."""
+    if flat.dtype.kind == "c":
+        return False
     if flat.dtype.kind != "f":
         return True
     odd = flat[np.isnan(flat)]

@@ -20,10 +20,12 @@ DTYPES: dict[str, tuple[str, type[np.generic]]] = {
     "float16": ("f16", np.float16),
     "float32": ("f32", np.float32),
     "float64": ("f64", np.float64),
+    "complex64": ("c64", np.complex64),
 }
 """Element types by name: the short form used in printed graphs, and the NumPy scalar type.
 
-int2 and int4 occur as constants only, one element to a byte.
+int2 and int4 occur as constants only, one element to a byte. A complex64 is two float32, the real part first;
+its constants print as blobs.
 """
 
 DTYPE_BY_SHORT_NAME = {short: name for name, (short, _) in DTYPES.items()}

@@ -4,7 +4,7 @@ from qimport.prim.activation16 import Activation16
 from qimport.prim.arithmetic import Binary, Cast, Compare, Select
 from qimport.prim.bits import LeadingZeros
 from qimport.prim.control_flow import If, While
-from qimport.prim.data import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from qimport.prim.data import Bitcast, Broadcast, Concat, Pad, Reshape, Slice, Transpose
 from qimport.prim.detection import Detect
 from qimport.prim.elementwise import (
     Clamp,
@@ -12,6 +12,7 @@ from qimport.prim.elementwise import (
     Lut,
     ToInt,
 )
+from qimport.prim.fft import Fft
 from qimport.prim.float_mac import FloatMac, Fma
 from qimport.prim.gather import DynamicSlice, Gather, GatherNd, ScatterNd, UpdateSlice
 from qimport.prim.layer_norm16 import LayerNorm16
@@ -37,6 +38,7 @@ __all__ = [
     "Activation16",
     "ArgReduce",
     "Binary",
+    "Bitcast",
     "Broadcast",
     "Cast",
     "Clamp",
@@ -46,6 +48,7 @@ __all__ = [
     "Detect",
     "DivRound",
     "DynamicSlice",
+    "Fft",
     "FloatMac",
     "Fma",
     "Gather",

@@ -33,6 +33,29 @@ class Reshape(Operation):
 
 @operation
 @dataclass(frozen=True)
+class Bitcast(Operation):
+    """The same bytes: pairs of float32 as complex64, or back.
+
+    C1 one type is complex64, the other float32 with one more dimension, the last, of size 2.
+    """
+
+    NAME = "prim.bitcast"
+
+    def verify(self, call: Call) -> None:
+        """Check C1."""
+        types = [call.input(0), call.output]
+        pairs, numbers = types if types[0].dtype == "float32" else types[::-1]
+        fits = (pairs.dtype, numbers.dtype) == ("float32", "complex64")
+        require(fits and pairs.shape == (*numbers.shape, 2), "C1", f"{types[0]} cannot become {types[1]}")
+
+    def evaluate(self, call: Call) -> tuple[Array, ...]:
+        """A view."""
+        flat = np.ascontiguousarray(call.array(0)).reshape(-1)
+        return (flat.view(call.output.numpy).reshape(call.output.shape),)
+
+
+@operation
+@dataclass(frozen=True)
 class Broadcast(Operation):
     """Repeat the operand along its dimensions of size 1.
 

@@ -56,6 +56,7 @@ from qimport.qnn.select import Select
 from qimport.qnn.shape import BroadcastArgs, Rank, Shape
 from qimport.qnn.sign import Abs, Neg, Sign
 from qimport.qnn.softmax import Softmax
+from qimport.qnn.spectrum import ComplexAbs, Imag, Real, Rfft2d
 from qimport.qnn.split import Split, Unpack
 from qimport.qnn.squared_difference import SquaredDifference
 from qimport.qnn.strided_slice import StridedSlice
@@ -82,6 +83,7 @@ __all__ = [
     "Cast",
     "Ceil",
     "Compare",
+    "ComplexAbs",
     "Concat",
     "Conv2d",
     "Cos",
@@ -112,6 +114,7 @@ __all__ = [
     "HybridDense",
     "HybridDepthwiseConv2d",
     "If",
+    "Imag",
     "Index",
     "L2Normalization",
     "L2Pool2d",
@@ -138,6 +141,7 @@ __all__ = [
     "Quantize",
     "Range",
     "Rank",
+    "Real",
     "ReduceAll",
     "ReduceAny",
     "ReduceMax",
@@ -153,6 +157,7 @@ __all__ = [
     "ResizeNearestNeighbor",
     "Reverse",
     "ReverseSequence",
+    "Rfft2d",
     "Rnn",
     "Round",
     "Rsqrt",

@@ -10,6 +10,7 @@ from qimport.codegen.elementwise import EMITTERS
 from qimport.codegen.kernels import (
     detection,
     elementwise,
+    fft,
     float_mac,
     gather,
     layer_norm16,
@@ -33,6 +34,7 @@ SKELETONS: dict[type[Operation], Skeleton] = {
     **dict.fromkeys(EMITTERS, elementwise.emit),
     **dict.fromkeys(gather.GATHERS, gather.emit),
     **dict.fromkeys(movement.MOVES, movement.emit),
+    prim.Fft: fft.emit,
     prim.FloatMac: float_mac.emit,
     prim.Reduce: reduce.emit,
     prim.Detect: detection.emit,

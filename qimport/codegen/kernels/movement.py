@@ -82,7 +82,7 @@ class Mover:
             access.nest(self.fn, sizes[:-1] if uniform else sizes, put)
 
 
-def _reshape(move: Mover, op: prim.Reshape) -> None:
+def _reshape(move: Mover, op: prim.Bitcast | prim.Reshape) -> None:
     source, _ = move.operands[0]
     move.copy(move.shape, 0, source, 0, access.dense_strides(move.shape))
 
@@ -129,6 +129,7 @@ def _pad(move: Mover, op: prim.Pad) -> None:
 
 
 MOVES: dict[type[Operation], Callable[[Mover, Any], None]] = {
+    prim.Bitcast: _reshape,
     prim.Broadcast: _broadcast,
     prim.Concat: _concat,
     prim.Pad: _pad,
