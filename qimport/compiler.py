@@ -15,6 +15,7 @@ from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, unknown_name
 from qimport.frontend import importer
 from qimport.frontend.importer import Imported, import_model
+from qimport.frontend.inputs import Shapes
 from qimport.frontend.model import Model
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import NUMERICS, Graph, Numerics
@@ -35,7 +36,7 @@ class Options:
     target: Target
     numerics: Numerics = "reference"
     batch: int | None = None
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    shapes: Shapes = field(default_factory=dict)
     subgraph: int = 0
     signature: str | None = None
 

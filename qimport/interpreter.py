@@ -51,7 +51,8 @@ class Interpreter:
     - ``allocate_tensors`` compiles; what cannot be compiled is refused there with every reason.
     - ``num_threads`` is checked and changes nothing: code runs on the calling thread, and the bytes are those
       of one thread.
-    - Tensors that are neither inputs, outputs, variables nor constants cannot be read: they share memory.
+    - Tensors that are neither inputs, outputs, variables nor constants share memory, and reading them is an
+      error unless ``experimental_preserve_all_tensors`` keeps them, which costs speed.
     - A view that ``tensor(index)()`` gave never blocks ``invoke``: buffers stay until the next
       ``allocate_tensors`` after a resize.
     - ``reset_all_variables`` resets resource variables, too, to what the model initializes them with; TFLite
@@ -80,7 +81,9 @@ class Interpreter:
         if experimental_delegates:
             raise InterpreterError("delegates cannot be used: the whole model is compiled")
         _check_threads(num_threads)
-        self._numerics = _choose_numerics(numerics, experimental_op_resolver_type)
+        self._preserve = experimental_preserve_all_tensors
+        self._compress_zero_points = experimental_compress_quantization_zero_points
+        self._numerics = _choose_numerics(numerics, experimental_op_resolver_type, self._preserve)
         self._target = resolve_target(target)
         self._content, self._source = _read(model_path, model_content)
         self._model: Model = read_model(self._content, source=self._source or "model")
@@ -91,6 +94,11 @@ class Interpreter:
     def numerics(self) -> Numerics:
         """Whose bytes ``invoke`` gives."""
         return self._numerics
+
+    @property
+    def experimental_compress_quantization_zero_points(self) -> bool:
+        """The argument of that name, which has no effect."""
+        return self._compress_zero_points
 
     def allocate_tensors(self) -> None:
         """Compile for the present input shapes, unless that has been done.
@@ -125,11 +133,11 @@ class Interpreter:
         self._parts[0].set_tensor(tensor_index, value)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        """Return a copy of an input, output or constant."""
+        """Return a copy of an input, output, constant or tensor that is kept."""
         return np.array(self._part(subgraph_index).view(tensor_index))
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        """Return a function that gives a view of an input, output or constant; inputs may be written."""
+        """Return a function that gives a view of what :meth:`get_tensor` copies; inputs may be written."""
         return lambda: self._parts[0].view(tensor_index)
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
@@ -177,7 +185,7 @@ class Interpreter:
             raise InterpreterError(f"Invalid subgraph index {subgraph} exceeds max subgraph index {count}")
         return self._parts[subgraph]
 
-    def _trace(self, subgraph: int, shapes: Mapping[str, Sequence[int]]) -> Compilation:
+    def _trace(self, subgraph: int, shapes: Mapping[int, Sequence[int]]) -> Compilation:
         options = Options(self._target, self._numerics, shapes=shapes, subgraph=subgraph)
         return Compilation(self._content, self._source, options)
 
@@ -236,13 +244,10 @@ class _Part:
     def allocate(self) -> None:
         if self._session is not None:
             return
-        shapes = {
-            self._graph.tensors[index].name: shape
-            for index, shape in self._shapes.items()
-            if shape != _default_shape(self._graph.tensors[index])
-        }
-        compilation = self._owner._trace(self._number, shapes)
+        compilation = self._owner._trace(self._number, self._shapes)
         try:
+            if self._owner._preserve:
+                compilation = compilation.with_outputs(self._computed(compilation))
             compilation.plan  # noqa: B018 - everything that can be wrong with the shapes is found here
         except ArgumentError as error:
             raise NotReadyError(str(error)) from error
@@ -257,10 +262,19 @@ class _Part:
         self._inferred = {index: value.type.shape for index, value in values}
         self._session = session
 
+    def _computed(self, compilation: Compilation) -> list[int]:
+        """Every tensor that can be kept: inputs and constants stay readable by themselves."""
+        return [index for index in compilation.imported.tensors if index not in self._graph.inputs]
+
     def resize(self, index: int, shape: tuple[int, ...], strict: bool) -> None:
-        tensor = self._tensor(index)
+        count = len(self._graph.tensors)
+        if not 0 <= index < count:
+            raise NotReadyError(f"Invalid tensor index {index} exceeds max tensor index {count}")
+        tensor = self._graph.tensors[index]
         if index not in self._shapes:
             raise InterpreterError(f"tensor {index} ({tensor.name!r}) is no input and cannot be resized")
+        if min(shape, default=0) < 0:
+            raise NotReadyError(f"input {index} cannot have the shape {shape}; expected sizes of at least 1")
         present = self._shapes[index]
         if strict:
             self._check_strict(tensor, present, shape)
@@ -316,7 +330,7 @@ class _Part:
             raise InterpreterError("Tensor data is null. Run allocate_tensors() first")
         raise InterpreterError(
             f"tensor {index} ({tensor.name!r}) is neither input, output nor constant: it shares its memory"
-            " with others and is not kept"
+            " with others and is kept only with experimental_preserve_all_tensors=True"
         )
 
     def invoke(self) -> None:
@@ -362,11 +376,6 @@ class _Part:
         return self._graph.tensors[index]
 
 
-def _default_shape(tensor: Tensor) -> tuple[int, ...]:
-    """What the importer chooses where no shape is given."""
-    return tuple(1 if size == -1 else size for size in tensor.shape_signature)
-
-
 def _scalar_type(tensor: Tensor) -> Any:
     kind = ELEMENT_TYPES[tensor.dtype]
     return np.bytes_ if kind.bits is None else np.dtype(kind.codes).type
@@ -393,7 +402,8 @@ def _check_threads(num_threads: int | None) -> None:
         raise InterpreterError("num_threads should >= 1")
 
 
-def _choose_numerics(numerics: str | None, resolver: Any) -> Numerics:
+def _choose_numerics(numerics: str | None, resolver: Any, preserve: bool) -> Numerics:
+    """As TFLite does it: where all tensors are kept there is no delegate."""
     if numerics is not None:
         return check_numerics(numerics)
     if resolver is None:
@@ -401,7 +411,8 @@ def _choose_numerics(numerics: str | None, resolver: Any) -> Numerics:
     name = str(getattr(resolver, "name", resolver))
     if name not in RESOLVER_NUMERICS:
         raise InterpreterError(f"Unrecognized passed in op resolver type: {resolver}")
-    return RESOLVER_NUMERICS[name]
+    chosen = RESOLVER_NUMERICS[name]
+    return "builtin" if preserve and chosen == "xnnpack" else chosen
 
 
 def _read(

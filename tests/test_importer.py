@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from qimport.frontend.schema import read_model
 from qimport.ir.graph import verify_graph
 from qimport.ir.text import print_graph
 from tests.flatbuffer_builder import ModelBuilder
-from tests.importer_models import One, T, bias, integers, load, reasons
+from tests.importer_models import One, T, X, bias, integers, load, reasons, unary
 
 
 class Chain:
@@ -139,22 +140,93 @@ def test_an_ambiguous_input_name_is_refused() -> None:
         model.load(shapes={"x": (2,)})
 
 
+PINNED = "keep its input shapes, or convert the model with these dimensions open"
+
+
 def test_a_reshape_that_pins_the_batch_is_named() -> None:
     chain = Chain((1, 2, 4), (-1, 2, 4))
-    chain.then("RESHAPE", (1, 8), integers(1, 8).add(chain.model), name="flat")
-    assert load(chain.file()).outputs[0].type.shape == (1, 8)
+    chain.then("RESHAPE", (8,), integers(8).add(chain.model), name="flat")
+    assert load(chain.file()).outputs[0].type.shape == (8,)
     (reason,) = reasons(chain.file(), batch=4)
     assert str(reason) == (
-        "operator 0 (RESHAPE), tensor 'x': tensor 'x' of shape (4, 2, 4) does not fit the fixed shape (1, 8);"
-        " this operator does not allow the chosen input shapes"
+        "operator 0 (RESHAPE), tensor 'x': tensor 'x' of shape (4, 2, 4) does not fit the fixed shape (8,);"
+        f" the file pins shape (1, 2, 4) here: {PINNED}"
     )
 
 
-def test_an_absurd_batch_is_refused_without_allocating() -> None:
+def test_a_constant_that_pins_the_batch_is_named() -> None:
+    one = One(
+        "CONCATENATION", [X, T((1, 6, 5, 4), data=True, name="w")], T((1, 12, 5, 4)), options={"axis": 1}
+    )
+    (reason,) = reasons(one.file(), shapes={"x": (2, 6, 5, 4)})
+    assert reason.sentence.endswith(f"the file pins its own sizes here: {PINNED}")
+
+
+@pytest.mark.parametrize(
+    ("builtin", "target", "shape", "batched"),
+    [
+        ("RESHAPE", (1, 8), (1, 8), (4, 8)),
+        ("RESHAPE", (1, 1, 8), (1, 1, 8), (4, 1, 8)),
+        ("RESHAPE", (1, -1), (1, 8), (1, 32)),
+        ("RESHAPE", (-1, 4), (2, 4), (8, 4)),
+        ("BROADCAST_TO", (1, 2, 4), (1, 2, 4), (4, 2, 4)),
+    ],
+)
+def test_a_baked_batch_of_one_follows_the_chosen_batch(
+    builtin: str, target: tuple[int, ...], shape: tuple[int, ...], batched: tuple[int, ...]
+) -> None:
+    chain = Chain((1, 2, 4), (-1, 2, 4))
+    version = 2 if builtin == "BROADCAST_TO" else 1
+    chain.then(builtin, shape, integers(*target).add(chain.model), version=version)
+    assert load(chain.file()).outputs[0].type.shape == shape
+    assert load(chain.file(), batch=4).outputs[0].type.shape == batched
+
+
+@pytest.mark.parametrize(
+    ("builtin", "stated", "signature", "target", "shapes"),
+    [
+        pytest.param("RESHAPE", (1, 2, 4), (1, -1, 4), (1, 8), (1, 6, 4), id="another dimension changes"),
+        pytest.param("RESHAPE", (1, 2, 4), (-1, -1, 4), (1, 8), (3, 6, 4), id="two dimensions change"),
+        pytest.param("RESHAPE", (1, 2, 4), (-1, 2, 4), (2, 4), (3, 2, 4), id="the target has no batch"),
+        pytest.param("RESHAPE", (2, 4), (-1, 4), (1, 8), (3, 4), id="the batch of the file is not 1"),
+        pytest.param("BROADCAST_TO", (1, 4), (-1, 4), (1, 2, 4), (3, 4), id="another rank"),
+    ],
+)
+def test_a_baked_batch_stays_where_rows_are_not_provably_apart(
+    builtin: str,
+    stated: tuple[int, ...],
+    signature: tuple[int, ...],
+    target: tuple[int, ...],
+    shapes: tuple[int, ...],
+) -> None:
+    chain = Chain(stated, signature)
+    version = 2 if builtin == "BROADCAST_TO" else 1
+    chain.then(builtin, target, integers(*target).add(chain.model), version=version)
+    (reason,) = reasons(chain.file(), shapes={"x": shapes})
+    assert reason.sentence.endswith(PINNED)
+
+
+def test_an_absurd_input_is_refused_without_allocating() -> None:
     chain = Chain((1, 4), (-1, 4))
     chain.then("RELU", (1, 4), name="y")
-    (reason,) = reasons(chain.file(), batch=2**31 - 1)
-    assert reason.sentence.startswith("tensor 'y' of shape (2147483647, 4) takes 8589934588 bytes")
+    sentence = "input 'x' of shape (2147483647, 4) takes 8589934588 bytes; expected less than 2 GiB"
+    with pytest.raises(ArgumentError, match=re.escape(sentence)):
+        load(chain.file(), batch=2**31 - 1)
+    with pytest.raises(ArgumentError, match="input 'x' of shape"):
+        load(chain.file(), shapes={"x": (2**20, 2**20)})
+
+
+def test_an_operator_that_blows_up_its_input_is_named() -> None:
+    one = One("TILE", [X, integers(1, 2**15, 2**15, 1)], T((1, 6, 5, 4), name="y"))
+    (reason,) = reasons(one.file(), shapes={"x": (1, 6, 5, 5)})
+    assert str(reason).startswith("operator 0 (TILE), tensor 'y': tensor 'y' of shape (1, 196608, 163840, 5)")
+
+
+def test_a_size_of_zero_cannot_be_chosen() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"the shape \(0, 6, 5, 4\) for input 'x' has a size outside 1 to"
+    ):
+        load(unary("RELU", X, X).file(), shapes={"x": (0, 6, 5, 4)})
 
 
 def test_an_empty_input_is_refused() -> None:
@@ -397,7 +469,6 @@ BAD_INPUT: dict[str, tuple[type[Exception], str]] = {
     "BADINPUT_litert__segment_sum_invalid_buffer": (ModelError, "no content"),
     "BADINPUT_litert__softplus_flex": (UnsupportedError, "CUSTOM FlexSoftplus"),
     "BADINPUT_litert__string_input_model": (UnsupportedError, "string"),
-    "BADINPUT_litert__topo_sort_fork_violation": (UnsupportedError, "float32"),
     "BADINPUT_tflm__person_detect_vela": (UnsupportedError, "CUSTOM ethos-u"),
 }
 

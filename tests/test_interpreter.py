@@ -180,6 +180,44 @@ def test_inputs_of_equal_name_are_told_apart_by_index(oracle: Oracle) -> None:
     interpreter.invoke()
     expected = oracle.run(file, arrays, "reference").outputs[0]
     np.testing.assert_array_equal(interpreter.get_tensor(2), expected)
+    interpreter.resize_tensor_input(1, (3, 4))
+    interpreter.allocate_tensors()
+    assert interpreter.get_tensor(0).shape == (1, 4)
+    assert interpreter.get_tensor(1).shape == (3, 4)
+    assert interpreter.get_tensor(2).shape == (3, 4)
+
+
+def test_inputs_that_do_not_exist_cannot_be_resized() -> None:
+    interpreter = Interpreter(model_content=two_inputs())
+    for index in (-1, 9):
+        with pytest.raises(RuntimeError, match=f"Invalid tensor index {index}"):
+            interpreter.resize_tensor_input(index, (1, 4))
+    with pytest.raises(RuntimeError, match=r"input 0 cannot have the shape \(-1, 4\)"):
+        interpreter.resize_tensor_input(0, (-1, 4))
+
+
+def test_all_tensors_can_be_kept(oracle: Oracle) -> None:
+    interpreter = Interpreter(model_path=DIGITS, experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    arrays = random_inputs(oracle.details(DIGITS)[0], 0)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], arrays[0])
+    interpreter.invoke()
+    expected = oracle.run(DIGITS, arrays, "reference", tensors=True).tensors
+    assert len(expected) > 10
+    for index, array in expected.items():
+        np.testing.assert_array_equal(interpreter.get_tensor(index), array)
+
+
+def test_nothing_is_delegated_where_all_tensors_are_kept() -> None:
+    for resolver, numerics in (("AUTO", "builtin"), ("BUILTIN", "builtin"), ("BUILTIN_REF", "reference")):
+        interpreter = Interpreter(
+            model_path=DIGITS,
+            experimental_op_resolver_type=resolver,
+            experimental_preserve_all_tensors=True,
+            experimental_compress_quantization_zero_points=True,
+        )
+        assert interpreter.numerics == numerics
+        assert interpreter.experimental_compress_quantization_zero_points
 
 
 def test_subgraphs_are_counted_and_checked() -> None:
@@ -195,7 +233,7 @@ def test_errors_are_caught_as_the_originals() -> None:
     with pytest.raises(ValueError, match="identifier"):
         Interpreter(model_content=b"not a model")
     interpreter = Interpreter(model_path=DIGITS)
-    for shape in ((2, 8, 8, 1), (1, 8, 8), (0, 8, 8, 1)):
+    for shape in ((1, 32, 8, 1), (1, 8, 8), (0, 8, 8, 1)):
         interpreter.resize_tensor_input(0, shape)
         with pytest.raises(RuntimeError):
             interpreter.allocate_tensors()

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import fail, succeed
-from importer_models import T
+from importer_models import T, integers
 
 import qimport
 from qimport.errors import ArgumentError
 from qimport.ir.graph import NUMERICS
-from qimport.oracle import Oracle, random_inputs
+from qimport.oracle import Oracle, OracleRefused, random_inputs
 from qimport.verify import verify_model
 from tests.flatbuffer_builder import ModelBuilder
 
@@ -118,6 +118,35 @@ def test_equal_names_are_told_apart_by_position_only() -> None:
     assert len(model.run(arrays)) == 2
     with pytest.raises(ArgumentError, match="the name 't' belongs to 2 inputs"):
         model.run({"t": arrays[0]})
+
+
+# Batches
+
+
+def baked_batch() -> bytes:
+    """A network whose RESHAPE and BROADCAST_TO have the batch of 1 baked in."""
+    model = ModelBuilder()
+    x = T((1, 2, 3), name="x", shape_signature=(-1, 2, 3)).add(model)
+    target, spread = (integers(*sizes).add(model) for sizes in ((1, 6), (1, 6)))
+    flat, wide = (T((1, 6), name=name).add(model) for name in ("flat", "wide"))
+    y = T((1, 6), scale=1 / 256, zero_point=-128, name="y").add(model)
+    model.operator("RESHAPE", [x, target], [flat])
+    model.operator("BROADCAST_TO", [flat, spread], [wide], version=2)
+    model.operator("SOFTMAX", [wide], [y], beta=1.0)
+    return model.build([x], [y])
+
+
+def test_a_baked_batch_is_what_the_interpreter_does_row_by_row(oracle: Oracle) -> None:
+    file = baked_batch()
+    for numerics in NUMERICS:
+        model = qimport.compile(file, numerics=numerics, batch=3)
+        (rows,) = random_inputs(model.inputs, 0)
+        with pytest.raises(OracleRefused):
+            oracle.run(file, [rows], numerics, resize={0: rows.shape})
+        (found,) = model.run([rows])
+        for row, result in zip(rows, found, strict=True):
+            (expected,) = oracle.run(file, [row[None]], numerics).outputs
+            assert result[None].tobytes() == expected.tobytes()
 
 
 # Signatures

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError, unknown_name
-from qimport.frontend.inputs import choose_shapes
+from qimport.frontend.inputs import Shapes, choose_shapes
 from qimport.frontend.memory import Memory, Variable, reset_content
 from qimport.frontend.model import Model, Operator, Signature, SubGraph, Tensor
 from qimport.frontend.ops import IMPORTERS
@@ -76,7 +76,7 @@ def import_model(
     model: Model,
     *,
     batch: int | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     subgraph: int = 0,
     signature: str | None = None,
 ) -> Imported:
@@ -86,7 +86,8 @@ def import_model(
         model: what :func:`qimport.frontend.schema.read_model` returns.
         batch: the size of every leading dimension that the file leaves open; the default is 1, as for every
             other open dimension.
-        shapes: whole input shapes by tensor name or signature argument; they win over ``batch``.
+        shapes: whole input shapes by tensor name, signature argument or tensor index; they win over
+            ``batch``.
         subgraph: which subgraph to import.
         signature: import the subgraph of this signature instead.
 

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from qimport.errors import ArgumentError, unknown_input
-from qimport.frontend.model import Signature, SubGraph, Tensor
+from qimport.frontend.model import ELEMENT_TYPES, MAX_TENSOR_BYTES, Signature, SubGraph, Tensor
 
 MAX_DIMENSION = 2**31 - 1
+
+Shapes = Mapping[str, Sequence[int]] | Mapping[int, Sequence[int]]
+"""Whole input shapes by tensor name, by argument name of a signature, or by tensor index."""
 
 
 def choose_shapes(
     subgraph: SubGraph,
     signatures: Sequence[Signature],
     batch: int | None,
-    shapes: Mapping[str, Sequence[int]] | None,
+    shapes: Shapes | None,
 ) -> dict[int, tuple[int, ...]]:
     """Return the static shape of every graph input, by tensor index.
 
     A dimension the file leaves open (-1 in the shape signature) is 1, or ``batch`` where it is the leading
-    one. ``shapes`` gives whole shapes by tensor name or by a signature's argument name and may change any
-    dimension.
+    one. ``shapes`` may change any dimension.
 
     Raises:
-        ArgumentError: unknown or ambiguous names, impossible sizes, another rank, a batch no input takes.
+        ArgumentError: unknown or ambiguous names, impossible or absurd sizes, another rank, a batch no input
+            takes.
     """
     tensors = [subgraph.tensors[index] for index in subgraph.inputs]
     chosen = {tensor.index: _open_shape(tensor, batch) for tensor in tensors}
     if batch is not None:
         _check_batch(batch, tensors)
     names = _input_names(tensors, signatures)
-    for name, shape in (shapes or {}).items():
-        tensor = subgraph.tensors[_find(name, names)]
-        chosen[tensor.index] = _checked_shape(name, tensor, shape)
+    for key, shape in (shapes or {}).items():
+        tensor = subgraph.tensors[key if isinstance(key, int) else _find(key, names)]
+        chosen[tensor.index] = _checked_shape(tensor.name if isinstance(key, int) else key, tensor, shape)
+    for tensor in tensors:
+        _check_room(tensor, chosen[tensor.index])
     return chosen
 
 
@@ -86,3 +92,11 @@ def _checked_shape(name: str, tensor: Tensor, shape: Sequence[int]) -> tuple[int
     if not all(1 <= size <= MAX_DIMENSION for size in sizes):
         raise ArgumentError(f"the shape {sizes} for input {name!r} has a size outside 1 to {MAX_DIMENSION}")
     return sizes
+
+
+def _check_room(tensor: Tensor, shape: tuple[int, ...]) -> None:
+    size = math.prod(shape) * (ELEMENT_TYPES[tensor.dtype].bits or 0) // 8
+    if size > MAX_TENSOR_BYTES and shape != tensor.shape:
+        raise ArgumentError(
+            f"input {tensor.name!r} of shape {shape} takes {size} bytes; expected less than 2 GiB"
+        )

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+MAX_TENSOR_BYTES = 2**31 - 1
+"""Larger tensors are refused before anything is allocated; offsets in generated code are 32 bits."""
+
 
 @dataclass(frozen=True)
 class ElementType:

@@ -110,6 +110,18 @@ def activation(context: OperatorContext) -> str:
     return name
 
 
+def follow_batch(context: OperatorContext, x: Value, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a constant shape for ``x`` that does not fit, with its baked batch of 1 made the chosen one.
+
+    Only where that is provable: both shapes begin with 1 in the file, and nothing but the leading dimension
+    of ``x`` changed. Then what the operator did to the only row it can do to each row by itself.
+    """
+    stated, shape = context.stated_shape(x), x.type.shape
+    if not stated or stated[0] != 1 or stated[1:] != shape[1:] or wanted[:1] != (1,):
+        return wanted
+    return (shape[0], *wanted[1:])
+
+
 def rank(context: OperatorContext, value: Value, wanted: int) -> None:
     """Check that the tensor has this many dimensions."""
     shape = value.type.shape

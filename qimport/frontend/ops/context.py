@@ -9,13 +9,10 @@ from typing import Any, Literal, NoReturn, Protocol
 
 from qimport.errors import CompilerBug, ModelError, Reason, UnsupportedError, VerifyError
 from qimport.frontend.memory import Memory, Variable
-from qimport.frontend.model import Operator, Tensor
+from qimport.frontend.model import MAX_TENSOR_BYTES, Operator, Tensor
 from qimport.ir.graph import Array, Builder, Graph, Node, Operation, Value
 from qimport.ir.types import TensorType
 from qimport.qnn.shape import Shape
-
-MAX_TENSOR_BYTES = 2**31 - 1
-"""Larger tensors are refused before anything is allocated; offsets in generated code are 32 bits."""
 
 MAX_FOLDED_ELEMENTS = 1 << 16
 """Shape arithmetic is computed at import up to this size; anything larger is no shape."""
@@ -139,8 +136,17 @@ class OperatorContext:
     def misfit(self, sentence: str, tensor: Value | None = None) -> NoReturn:
         """Shapes do not fit together: through the caller's choice of input shapes, or the file is wrong."""
         if self.reshaped:
-            self.unsupported(f"{sentence}; this operator does not allow the chosen input shapes", tensor)
+            self.unsupported(self._pinned(sentence, tensor), tensor)
         self.malformed(sentence)
+
+    def _pinned(self, sentence: str, tensor: Value | None) -> str:
+        """Add to a refusal of the chosen input shapes what the file states, and what to do."""
+        stated = None if tensor is None or tensor.is_constant else self.stated_shape(tensor)
+        pinned = "its own sizes" if stated is None else f"shape {stated}"
+        return (
+            f"{sentence}; the file pins {pinned} here: keep its input shapes,"
+            " or convert the model with these dimensions open"
+        )
 
     # Reading
 
@@ -192,6 +198,12 @@ class OperatorContext:
         """Return the quantized dimension the file states for an operand, even if one scale makes it idle."""
         found = self.tensors[self.operator.inputs[index]].quantization
         return 0 if found is None else found.axis
+
+    def stated_shape(self, value: Value) -> tuple[int, ...] | None:
+        """Return the shape the file states for an operand; None if ``value`` is no operand."""
+        positions = (index for index, operand in enumerate(self.inputs) if operand is value)
+        position = next(positions, None)
+        return None if position is None else self.tensors[self.operator.inputs[position]].shape
 
     def option(self, name: str) -> Any:
         """Return an option by the schema's name."""
@@ -309,7 +321,9 @@ class OperatorContext:
                 return self._fold(op, tuple(inputs), types, names)
             return self.builder.emit_all(op, inputs, types, names)
         except VerifyError as error:
-            self.unsupported(f"{op.NAME}: {error}", self.results[0].value)
+            sentence = f"{op.NAME}: {error}"
+            tensor = self.results[0].value
+            self.unsupported(self._pinned(sentence, tensor) if self.reshaped else sentence, tensor)
 
     def _check_declared(self, shape: tuple[int, ...], position: int = 0) -> None:
         result = self.results[position]

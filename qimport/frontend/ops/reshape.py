@@ -18,6 +18,8 @@ def reshape(context: OperatorContext) -> None:
     wanted = _wanted_shape(context)
     shape = _complete(context, wanted, x.type.size)
     if math.prod(shape) != x.type.size:
+        shape = checks.follow_batch(context, x, shape)
+    if math.prod(shape) != x.type.size:
         sentence = f"tensor {x.name!r} of shape {x.type.shape} does not fit the fixed shape {wanted}"
         context.misfit(sentence, x)
     context.emit(Reshape(), (x,), shape)

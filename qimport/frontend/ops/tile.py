@@ -31,6 +31,8 @@ def broadcast_to(context: OperatorContext) -> None:
     context.operands(2)
     x, shape = context.input(0), context.integers(1, "shape", INDEX_TYPES)
     checks.moves(context, x, context.out)
+    if len(shape) == len(x.type.shape):
+        shape = checks.follow_batch(context, x, shape)
     padded = (*[1] * (len(shape) - len(x.type.shape)), *x.type.shape)
     if len(padded) != len(shape) or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
         context.misfit(f"tensor {x.name!r} of shape {x.type.shape} does not stretch to {shape}", x)
