@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests are spread over two processes; PYTEST_ARGS adds options or names files.
 WORKERS ?= 2
-# Random models of several operators that make fuzz-ops compares; twice as many have one operator.
-QIMPORT_FUZZ ?= 1000
+# Random models that make fuzz-ops compares: of each generator of one operator, and of several operators.
+QIMPORT_FUZZ ?= 28
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DELETE_ON_ERROR:
@@ -16,7 +16,7 @@ help:
 	@echo "make demo     compile the digit network, compare with the interpreter, build for arm64"
 	@echo "make test     run the tests (PYTEST_ARGS='-k conv')"
 	@echo "make check    lint, formatting and types"
-	@echo "make fuzz-ops compare random models with the interpreter (QIMPORT_FUZZ=5000)"
+	@echo "make fuzz-ops compare random models with the interpreter (QIMPORT_FUZZ=100)"
 	@echo "make format   apply the formatter and safe lint fixes"
 	@echo "make bench    time the networks of QIMPORT_ZOO"
 	@echo "make golden   rewrite the expected output of tests/filetests; review the diff"
@@ -46,7 +46,7 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 fuzz-ops: $(VENV)/.test
-	QIMPORT_FUZZ=$(QIMPORT_FUZZ) $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_fuzz_graphs.py
+	QIMPORT_FUZZ=$(QIMPORT_FUZZ) $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_fuzz_operators.py tests/test_fuzz_graphs.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

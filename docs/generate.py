@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from qimport.codegen.target import ARM64, X86_64, target_descriptions, target_named
+from qimport.errors import UnsupportedError
+from qimport.frontend.importer import import_model
 from qimport.frontend.ops import IMPORTERS
-from qimport.ir.graph import OPERATIONS
+from qimport.frontend.ops.context import CUSTOM_IMPORTERS
+from qimport.frontend.schema import read_model
+from qimport.ir.graph import NUMERICS, OPERATIONS, Numerics
+from qimport.lower.supported import require_supported
 from qimport.qnn.base import QnnOperation
 
 FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent))
+from tests.one_operator import GENERATORS, OneOperator, draw_model  # noqa: E402
+
 NOTE = "<!-- Made by docs/generate.py; change the code and run `make docs`. -->"
 
 OPERATORS_HEAD = """# Supported operators
 
 Each operator of TensorFlow Lite that qimport compiles, with the operator versions it accepts and the
-operations of the qnn dialect it imports as. An operator outside its constraints is refused by `qimport check`
-with the reason.
+operations of the qnn dialect it imports as; then [the types](#types) of its operands and results. An operator
+outside its constraints is refused by `qimport check` with the reason.
 
 The specifications below are the docstrings of the operations. C1, C2, ... are the constraints the verifier
 checks; `reference`, `builtin` and `xnnpack` are the numerics modes. Where the XNNPACK delegate does not take
 a use, its bytes in mode `xnnpack` are those of `builtin`.
 """
+
+TYPES_HEAD = """## Types
+
+Element types of operands and results, as the random models of `tests/one_operator` draw them and compare
+them with the interpreter in each numerics mode: `exact` is every byte, a number is the largest distance of
+floats in units of the last place, `refused` that the mode has no bytes to equal. A dash is an
+operand left out.
+"""
+
+SEEDS = range(40)
+"""Random models of each generator that the table of types is made from."""
 
 TARGETS_HEAD = """# Targets
 
@@ -58,11 +79,57 @@ def supported_operators() -> str:
         links = ", ".join(f"[`{name}`](#{anchor(name)})" for name in names)
         rows.append((f"`{builtin}`", span, links or "no node; it says what a state of the graph holds"))
     parts = [NOTE, OPERATORS_HEAD, table(("operator", "versions", "imports as"), rows)]
+    parts += [TYPES_HEAD, table(("operator", "operands", "results", *NUMERICS), combinations())]
     parts += [specification(name, op) for name, op in operations.items()]
     shared = {base.__name__: base for op in operations.values() for base in bases(op)}
     parts.append("## Common parts")
     parts += [f"### {name}\n\n{quoted(base)}" for name, base in sorted(shared.items())]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def span(versions: range) -> str:
+    """The first and last version."""
+    return str(versions[0]) if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
+
+
+def combinations() -> list[tuple[str, ...]]:
+    """Operator, types and what each mode makes of them, for every combination that the generators draw."""
+    found: dict[tuple[str, str, str], dict[Numerics, str]] = {}
+    for name in sorted(GENERATORS):
+        for seed in SEEDS:
+            model = draw_model(name, seed)
+            types = signature(model.file)
+            verdicts = found.setdefault(types, {})
+            for mode in NUMERICS:
+                if verdicts.get(mode, REFUSED) == REFUSED:
+                    verdicts[mode] = verdict(model, mode)
+    return [(f"`{name}`", *types, *verdicts.values()) for (name, *types), verdicts in sorted(found.items())]
+
+
+def signature(file: bytes) -> tuple[str, str, str]:
+    """Name of the last operator of the main graph, element types of its operands and of its results."""
+    graph = read_model(file).subgraphs[0]
+    operator = graph.operators[-1]
+
+    def types(indices: Sequence[int]) -> str:
+        names = ["-" if index == -1 else graph.tensors[index].dtype for index in indices]
+        runs = [(name, len(list(run))) for name, run in itertools.groupby(names)]
+        return " ".join(name if count == 1 else f"{count} x {name}" for name, count in runs) or "none"
+
+    return operator.label, types(operator.inputs), types(operator.outputs)
+
+
+REFUSED = "refused"
+
+
+def verdict(model: OneOperator, mode: Numerics) -> str:
+    """What a mode makes of a model."""
+    try:
+        graph = import_model(read_model(model.file)).graph
+        require_supported(graph, mode)
+    except UnsupportedError:
+        return REFUSED
+    return f"{model.bound} ULP" if model.bound else "exact"
 
 
 def specification(name: str, op: type[QnnOperation]) -> str:

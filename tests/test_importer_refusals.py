@@ -331,18 +331,6 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "the element type is int32; expected one of int8, uint8, int16, float16",
     ),
     (
-        "movement",
-        One("SQUEEZE", [T((1,), "int16", name="x")], T((), "int16")),
-        "x",
-        "the element type is int16; expected one of int8, uint8, int32, int64, float32",
-    ),
-    (
-        "variable",
-        unary("RELU", x=T((2, 3), is_variable=True, data=True, name="x")),
-        "x",
-        "it is a variable with content in the file; expected none",
-    ),
-    (
         "shape type",
         One("SHAPE", [X], T((4,), "float32", name="y")),
         "y",

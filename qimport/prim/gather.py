@@ -117,7 +117,8 @@ class ScatterNd(Operation):
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
-        base, indices, updates, out = call.inputs[0], call.input(1), call.input(2), call.output
+        indices, updates, out = call.input(1), call.input(2), call.output
+        base = call.inputs[0]
         _require_indices(indices)
         require(updates.dtype == out.dtype, "C1", f"{updates} and {out} differ in element type")
         same = base is None or (base.dtype, base.shape) == (out.dtype, out.shape)

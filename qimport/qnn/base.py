@@ -11,7 +11,7 @@ class QnnOperation(Operation):
     """An operation on quantized tensors, named and shaped like the TFLite operator it stands for."""
 
     TFLITE: ClassVar[tuple[str, ...]]
-    """Builtin operators of TFLite that import as this operation."""
+    """Operators of TFLite that import as this operation: builtin ones, or the name of a custom one."""
 
     def xnnpack_takes(self, call: Call) -> bool:
         """Whether the XNNPACK delegate of the interpreter runs this use (default: no)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class DetectionPostprocess(QnnOperation):
     """
 
     NAME = "qnn.detection_postprocess"
-    TFLITE: ClassVar[tuple[str, ...]] = ()
+    TFLITE = ("TFLite_Detection_PostProcess",)
 
     classes: int
     detections: int

@@ -49,7 +49,7 @@ class BroadcastTo(QnnOperation):
     """
 
     NAME = "qnn.broadcast_to"
-    TFLITE: ClassVar[tuple[str, ...]] = ("BROADCAST_TO", "FILL")
+    TFLITE: ClassVar[tuple[str, ...]] = ("BROADCAST_TO", "FILL", "ZEROS_LIKE")
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""

@@ -50,7 +50,7 @@ def softmax(dtype: str, result: str, draw: Draw) -> OneOperator:
     x = operand(draw, dtype, 4)
     beta = float(np.float32(draw.pick(1.0, 1.0, 1.0, 0.5, 2.0, draw.rng.uniform(0.1, 3))))
     out = x.type
-    if result_quantization(dtype, result) is None:
+    if result != "float32" and result_quantization(dtype, result) is None:
         scale = draw.pick(2**-15, 2**-16, 1 / 65535, 2**-8, float(np.exp(draw.rng.uniform(-20, 3))))
         out = quantized(result, x.type.shape, scale, draw.pick(0, -(2**15), draw.zero_point(result)))
     elif result != "float32":
