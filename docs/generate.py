@@ -72,12 +72,11 @@ def supported_operators() -> str:
     """docs/supported-ops.md."""
     operations = qnn_operations()
     rows = []
-    for builtin, registration in sorted(IMPORTERS.items()):
-        names = [name for name, op in operations.items() if builtin in op.TFLITE]
-        versions = registration.versions
-        span = str(versions[0]) if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
-        links = ", ".join(f"[`{name}`](#{anchor(name)})" for name in names)
-        rows.append((f"`{builtin}`", span, links or "no node; it says what a state of the graph holds"))
+    spans = {builtin: span(registration.versions) for builtin, registration in sorted(IMPORTERS.items())}
+    for name, versions in (spans | dict.fromkeys(CUSTOM_IMPORTERS, "custom")).items():
+        found = [anchored for anchored, op in operations.items() if name in op.TFLITE]
+        links = ", ".join(f"[`{anchored}`](#{anchor(anchored)})" for anchored in found)
+        rows.append((f"`{name}`", versions, links or "a constant, or what a state of the graph holds"))
     parts = [NOTE, OPERATORS_HEAD, table(("operator", "versions", "imports as"), rows)]
     parts += [TYPES_HEAD, table(("operator", "operands", "results", *NUMERICS), combinations())]
     parts += [specification(name, op) for name, op in operations.items()]
