@@ -9,8 +9,8 @@ from qimport.fixedpoint import quantize_multiplier
 from qimport.ir.graph import Value
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
-from qimport.qnn.binary import FRACTION_BITS, NARROWING, Mul
-from qimport.qnn.sums import LEFT_SHIFT, Add, Sub, SumOperation
+from qimport.qnn.binary import FRACTION_BITS, NARROW_LIMIT, NARROWING, Mul
+from qimport.qnn.sums import LEFT_SHIFT, Add, Sub, SumOperation, VectorRounding
 
 Operands = Sequence[Value]
 """Both operands, or the same part of each."""
@@ -38,6 +38,8 @@ def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
 
     def codes(operands: Operands, vector: bool) -> Value:
         product = _product(emit, use, operands)
+        if vector and op.overflows(use.call):
+            return _overflowing_product(emit, op, use, product)
         return emit_requantization(emit, product, op.requantization(use.call, vector), use.output.dtype)
 
     return emit.reshape(_by_vectors(emit, use, op.vectors(use.call), codes), use.output.shape)
@@ -46,6 +48,20 @@ def lower_mul(emit: Emitter, op: Mul, use: Use) -> Value:
 def _product(emit: Emitter, use: Use, operands: Operands) -> Value:
     a, b = (centred(emit, use, index, x) for index, x in enumerate(operands))
     return emit.binary("mul", a, b)
+
+
+def _overflowing_product(emit: Emitter, op: Mul, use: Use, product: Value) -> Value:
+    """Codes from products that overflow 16 bits."""
+    scaled = emit.rescale(product, op.scale(use.call))
+    if op.saturates(use.call):
+        scaled = emit.binary("max", emit.binary("min", scaled, NARROW_LIMIT), -NARROW_LIMIT - 1)
+    total = _wrapped16(emit, emit.binary("add", scaled, use.output.quant.zero_point))
+    return emit.clamp(total, 0, *op.codes_range(use.call), use.output.dtype)
+
+
+def _wrapped16(emit: Emitter, x: Value) -> Value:
+    """int32 modulo 2^16, around 0."""
+    return emit.cast(emit.cast(x, "int16"), "int32")
 
 
 def _narrow_product(emit: Emitter, op: Mul, use: Use, product: Value) -> Value:
@@ -125,13 +141,16 @@ def _columns(emit: Emitter, x: Value, first: int, count: int) -> Value:
 
 def _fixed_point_sum(emit: Emitter, op: SumOperation, use: Use, operands: Operands, vector: bool) -> Value:
     factors, left = op.classic(use.call), LEFT_SHIFT[use.output.dtype]
-    in_vectors = _scaled_once if use.output.dtype == "int16" else _scaled_down
-    scaled = in_vectors if vector else Emitter.rescale
+    scaled = _RESCALES[op.vector_rounding(use.call) if vector else "away"]
     u, v = (
         scaled(emit, emit.binary("shift_left", centred(emit, use, index, x), left), factor)
         for index, (x, factor) in enumerate(zip(operands, (factors.a, factors.b), strict=True))
     )
-    return emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
+    total = emit.rescale(emit.binary("add" if op.SIGN > 0 else "sub", u, v), factors.out)
+    if not (vector and op.overflows(use.call)):
+        return total
+    zero = use.output.quant.zero_point
+    return emit.binary("sub", _wrapped16(emit, emit.binary("add", total, zero)), zero)
 
 
 def _scaled_once(emit: Emitter, x: Value, factor: float) -> Value:
@@ -147,6 +166,13 @@ def _scaled_down(emit: Emitter, x: Value, factor: float) -> Value:
     _, exponent = quantize_multiplier(factor)
     high = emit.rescale(x, math.ldexp(factor, -exponent))
     return emit.binary("shift_right", high, -exponent) if exponent else high
+
+
+_RESCALES: dict[VectorRounding, Callable[[Emitter, Value, float], Value]] = {
+    "away": Emitter.rescale,
+    "once": _scaled_once,
+    "down": _scaled_down,
+}
 
 
 def _delegate_sum(emit: Emitter, op: SumOperation, use: Use) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qimport.elements import broadcast
-from qimport.fixedpoint import f32, quantize_multiplier, rounding_divide_by_pot
+from qimport.fixedpoint import Int, f32, quantize_multiplier, rounding_divide_by_pot, wrap16
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
@@ -41,7 +41,7 @@ MUL_BLOCK = {"int8": 16, "uint8": 8}
 """Elements per vector of the optimized MUL kernels."""
 
 NARROW_LIMIT = 2**15 - 1
-"""Where the optimized ADD and MUL kernels overflow: their vector loops hold results in 16 bits."""
+"""The largest result that the vectors of the optimized 8-bit ADD and MUL kernels hold."""
 
 
 def require_codes(label: str, *types: TensorType) -> None:
@@ -80,19 +80,13 @@ class BinaryOperation(QnnOperation):
         """Bound of the magnitude that a result has before it is clamped, in codes."""
         raise NotImplementedError
 
-    def unsupported(self, call: Call) -> str | None:
-        """Why this use is not compiled in the call's numerics: overflow that depends on an element's place.
+    def overflows(self, call: Call) -> bool:
+        """Whether results leave the 16 bits of the vectors of the builtin kernel before they are clamped.
 
-        Elements in whole vectors wrap to 16 bits, those left over do not. Only result scales far too small
-        for the operands get there.
+        Only result scales far too small for the operands get there.
         """
         narrow = self.kernel_family(call) == "builtin" and call.output.dtype in EIGHT_BIT
-        if not narrow or self.largest(call) < NARROW_LIMIT:
-            return None
-        return (
-            f"results reach {self.largest(call):.3g} codes before they are clamped, which overflows 16 bits"
-            " in the interpreter's vectorized kernel; the result needs a larger scale, or the mode reference"
-        )
+        return narrow and self.largest(call) > NARROW_LIMIT
 
     def _delegable(self, call: Call) -> bool:
         types: tuple[TensorType, ...] = (call.input(0), call.input(1), call.output)
@@ -121,7 +115,11 @@ class Mul(BinaryOperation):
 
     A left shift of 32 bits or more, for a result scale absurdly small, is that of x86: by its low five bits,
     but in whole vectors of a run (see :func:`inner_run`; 16 elements of int8, 8 of uint8) of the builtin
-    kernel products become 0.
+    kernel products become 0. Rescaled products that leave 16 bits are in these vectors
+
+        code = clamp(wrap16(min(max(product, -2^15), 2^15 - 1) + z_out), low, high)
+
+    or, in uint8 where one operand is a single element throughout the run, clamp(wrap16(product + z_out)).
 
     ``square`` says that both operands are one tensor of the file; equal content is not enough.
 
@@ -174,12 +172,21 @@ class Mul(BinaryOperation):
         return quantize_multiplier(self.scale(call))[1] > MAX_LEFT_SHIFT
 
     def vectors(self, call: Call) -> tuple[int, int]:
-        """Length of the runs of the builtin kernel, and in how many elements of each products vanish."""
+        """Length of the runs of the builtin kernel, and how many elements of each lie in its vectors.
+
+        Of the latter there are none where they are computed like the others.
+        """
         block = MUL_BLOCK.get(call.output.dtype)
-        if block is None or self.kernel_family(call) != "builtin" or not self.vanishes(call):
+        differs = self.vanishes(call) or self.overflows(call)
+        if block is None or self.kernel_family(call) != "builtin" or not differs:
             return call.output.size, 0
         run, _ = inner_run(call.input(0).shape, call.input(1).shape)
         return run, run - run % block
+
+    def saturates(self, call: Call) -> bool:
+        """Whether products that overflow the vectors do not wrap."""
+        _, single = inner_run(call.input(0).shape, call.input(1).shape)
+        return not (single and call.output.dtype == "uint8")
 
     def largest(self, call: Call) -> float:
         """As there; the product of both magnitudes."""
@@ -224,10 +231,16 @@ class Mul(BinaryOperation):
         run, whole = self.vectors(call)
         if whole:
             in_vector = np.arange(codes.size).reshape(codes.shape) % run < whole
-            codes = np.where(
-                in_vector, self.requantization(call, vanish=True).codes(a * b, call.output), codes
-            )
+            codes = np.where(in_vector, self._in_vectors(a * b, call), codes)
         return (codes,)
+
+    def _in_vectors(self, products: Int, call: Call) -> Array:
+        form = self.requantization(call, vanish=self.vanishes(call))
+        scaled = form.rescale(products)
+        if self.saturates(call):
+            scaled = np.clip(scaled, -NARROW_LIMIT - 1, NARROW_LIMIT)
+        codes = np.clip(wrap16(scaled + form.zero_point), form.low, form.high)
+        return codes.astype(call.output.numpy)
 
     def _narrow(self, call: Call) -> Array:
         product = call.array(0).astype(np.int64) * call.array(1).astype(np.int64)

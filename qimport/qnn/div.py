@@ -55,10 +55,6 @@ class Div(BinaryOperation):
         with np.errstate(all="ignore"):
             return fp.quantize_multiplier(f32(a.scale / f32(b.scale * out.scale)))
 
-    def unsupported(self, call: Call) -> str | None:
-        """Nothing: the kernel has no vectors."""
-        return None
-
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
         a = call.array(0).astype(np.int64) - call.input(0).quant.zero_point

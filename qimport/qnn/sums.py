@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from qimport.fixedpoint import (
     quantize_multiplier,
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
+    wrap16,
     wrap32,
 )
 from qimport.ir.check import require
@@ -32,14 +33,14 @@ POWER_TOLERANCE = 1e-3
 SUM_RATIOS = (2.0**-10, 2.0**8)
 """Input scale / output scale from which, and below which, the delegate takes a sum."""
 
-ADD_BLOCK_16 = 16
-"""Elements per vector of the optimized ADD kernel of int16."""
-
 MAX_SHIFT = 31
 """Bits of the shift of a sum of int16 codes."""
 
-ADD_BLOCK = 8
-"""Elements per vector of the optimized ADD kernels."""
+VectorRounding = Literal["away", "once", "down"]
+"""Of a rescale: as everywhere else; with one rounding, half up; with the second step downward."""
+
+ADD_BLOCKS: dict[VectorRounding, int] = {"away": 16, "once": 16, "down": 8}
+"""Elements per vector of the optimized ADD kernels, which are told apart by their rounding."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,15 @@ class SumOperation(BinaryOperation):
         return reached / call.output.quant.scale + abs(call.output.quant.zero_point) + 1
 
     def vectors(self, call: Call) -> tuple[int, int]:
-        """Length of the runs of the builtin kernel, and how many elements of each lie in whole vectors."""
+        """Length of the runs of the builtin kernel, and how many elements of each lie in whole vectors.
+
+        Of the latter there are none where they are computed like the others.
+        """
         return call.output.size, 0
+
+    def vector_rounding(self, call: Call) -> VectorRounding:
+        """How the operands are rescaled in whole vectors of the builtin kernel."""
+        return "away"
 
     def classic(self, call: Call) -> ClassicSum:
         """Factors of the kernels without delegate."""
@@ -141,8 +149,11 @@ class SumOperation(BinaryOperation):
         if whole == 0:
             return away
         in_vector = np.arange(away.size).reshape(away.shape) % run < whole
-        in_vectors = _scaled_once if call.output.dtype == "int16" else _scaled_down
-        return np.where(in_vector, self._classic_sum(a, b, call, in_vectors), away)
+        scaled = _VECTOR_ROUNDING[self.vector_rounding(call)]
+        sums, zero = self._classic_sum(a, b, call, scaled), call.output.quant.zero_point
+        if self.overflows(call):
+            sums = wrap16(sums + zero) - zero
+        return np.where(in_vector, sums, away)
 
     def _classic_sum(self, a: Int, b: Int, call: Call, scaled: Callable[[Int, float], Int]) -> Int:
         factors, left = self.classic(call), LEFT_SHIFT[call.output.dtype]
@@ -171,6 +182,13 @@ def _scaled_down(value: Int, scale: float) -> Int:
     return saturating_rounding_doubling_high_mul(value, multiplier) >> -exponent
 
 
+_VECTOR_ROUNDING: dict[VectorRounding, Callable[[Int, float], Int]] = {
+    "away": _scaled,
+    "once": _scaled_once,
+    "down": _scaled_down,
+}
+
+
 @operation
 @dataclass(frozen=True)
 class Add(SumOperation):
@@ -185,7 +203,8 @@ class Add(SumOperation):
 
     builtin, in whole vectors of 8 elements of a run (see :func:`inner_run`): the second step of the rescales
     of u and v rounds downward. So in uint8; in int8 only where one operand is a single element throughout the
-    run.
+    run. Sums that leave 16 bits, for a result scale absurdly small, are wrapped in all vectors (of 16
+    elements in int8 with two operands that go on): clamp(wrap16(sum + z_out), low, high).
 
     xnnpack, with r_i = float32(s_i / s_out), shift = 20 - floor(log2(max(r_a, r_b))),
     m_i = round_even(r_i * 2^shift):
@@ -221,12 +240,19 @@ class Add(SumOperation):
     def vectors(self, call: Call) -> tuple[int, int]:
         """As there."""
         a, b, size = call.input(0).shape, call.input(1).shape, call.output.size
+        differs = self.vector_rounding(call) != "away" or self.overflows(call)
+        if self.kernel_family(call) != "builtin" or not differs:
+            return size, 0
+        run = size if call.output.dtype == "int16" else inner_run(a, b)[0]
+        return run, run - run % ADD_BLOCKS[self.vector_rounding(call)]
+
+    def vector_rounding(self, call: Call) -> VectorRounding:
+        """As the class says."""
+        a, b = call.input(0).shape, call.input(1).shape
         if call.output.dtype == "int16":
-            vectorized = self.kernel_family(call) == "builtin" and a == b
-            return size, size - size % ADD_BLOCK_16 if vectorized else 0
-        run, single = inner_run(a, b)
-        vectorized = self.kernel_family(call) == "builtin" and (single or call.output.dtype == "uint8")
-        return run, run - run % ADD_BLOCK if vectorized else 0
+            return "once" if a == b else "away"
+        _, single = inner_run(a, b)
+        return "down" if single or call.output.dtype == "uint8" else "away"
 
 
 @operation
@@ -243,7 +269,3 @@ class Sub(SumOperation):
 
     activation: str = "NONE"
     pot_scale_int16: bool = False
-
-    def unsupported(self, call: Call) -> str | None:
-        """Nothing: the optimized kernel has no vector loop."""
-        return None
