@@ -128,7 +128,8 @@ def verdict(model: OneOperator, mode: Numerics) -> str:
         require_supported(graph, mode)
     except UnsupportedError:
         return REFUSED
-    return f"{model.bound} ULP" if model.bound else "exact"
+    bounds = [node.op.ulp_bound(node.call(mode)) for node in graph.nodes if isinstance(node.op, QnnOperation)]
+    return f"{max(bounds)} ULP" if any(bounds) else "exact"
 
 
 def specification(name: str, op: type[QnnOperation]) -> str:
