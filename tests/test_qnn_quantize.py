@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qimport import qnn
+from qimport import compile, qnn
 from qimport.errors import VerifyError
 from qimport.ir.graph import NUMERICS, Array, Call
 from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
 from qimport.oracle import Oracle
 from qimport.qnn.quantize import REQUANTIZATIONS
-from tests.single_op import Case, all_codes, quantized, random_codes, scales_and_zeros
+from tests import cases
+from tests.flatbuffer_builder import ModelBuilder
+from tests.single_op import Case, all_codes, expect_same, quantized, random_codes, scales_and_zeros
 
 PAIRS = [(source, target) for source, targets in REQUANTIZATIONS.items() for target in targets]
 HUGE = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, -(2.0**31), 2147483520, 3e9]
@@ -112,6 +114,21 @@ def test_dequantize_per_channel(shape: tuple[int, ...], axis: int, oracle: Oracl
     x = TensorType("int8", shape, Quantization(scales, (3, 0, -7), axis))
     case = Case(qnn.Dequantize(), (x,), TensorType("float32", shape), "DEQUANTIZE", version=5)
     case.check(oracle, [random_codes(np.random.default_rng(4), x)])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_dequantize_of_a_constant(dtype: str, oracle: Oracle) -> None:
+    codes = all_codes(dtype, 5)
+    x, out = quantized(dtype, codes.shape, 0.00516, zero_point_for(dtype, -128)), TensorType("float32", (261,))
+    model, one = ModelBuilder(), np.ones(1, np.float32)
+    known, wide = cases.add_tensor(model, x, codes), cases.add_tensor(model, out)
+    factor, y = model.tensor((1,), "float32"), cases.add_tensor(model, out)
+    model.operator("DEQUANTIZE", [known], [wide])
+    model.operator("MUL", [wide, factor], [y])
+    file = model.build([factor], [y])
+    for mode in NUMERICS:
+        wanted = oracle.run(file, [one], mode).outputs[0]
+        expect_same(compile(file, numerics=mode).run([one])[0], wanted, mode)
 
 
 def test_scalars_keep_their_rank(oracle: Oracle) -> None:

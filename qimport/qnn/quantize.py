@@ -169,12 +169,17 @@ class Dequantize(QnnOperation):
     f32(f32(x * s) + f32(-z * s)). Per channel: f32((x - z[c]) * s[c]) in all modes. float16 (no
     quantization): widened exactly.
 
+    ``stored`` says that the operand is a constant of the file: of int8 ones the delegate asks the builtin
+    kernel for the floats when it loads the file.
+
     C1 the operand is int8, uint8 or int16 with quantization, or float16; the result is float32. C2 same
     shape. C3 per channel, the operand has 8 bits and as many scales as the dimension ``axis`` has indices.
     """
 
     NAME = "qnn.dequantize"
     TFLITE: ClassVar[tuple[str, ...]] = ("DEQUANTIZE",)
+
+    stored: bool = False
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
@@ -189,8 +194,8 @@ class Dequantize(QnnOperation):
             require_channels("C3", x)
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """8-bit operands with one scale."""
-        return self.has_blocks(call)
+        """8-bit operands with one scale; not stored int8."""
+        return self.has_blocks(call) and not (self.stored and call.input(0).dtype == "int8")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the kernel family."""

@@ -49,4 +49,4 @@ def dequantize(context: OperatorContext) -> None:
         checks.quantization(context, x)
     if out.type.dtype != "float32":
         context.unsupported(f"the element type is {out.type.dtype}; expected float32", out)
-    context.emit(Dequantize(), (x,), x.type.shape)
+    context.emit(Dequantize(stored=x.is_constant), (x,), x.type.shape)
