@@ -267,6 +267,16 @@ def test_slices_of_concatenations_read_the_part() -> None:
         expect_same(found, wanted, "slices")
 
 
+def test_a_slice_of_a_constant_part_of_a_concatenation_folds() -> None:
+    build, x = Builder(), Value(TensorType("int32", (3,)), "x")
+    known = build.constant(np.arange(7, dtype=np.int32))
+    both = build.emit(qnn.Concat(0), (x, known), TensorType("int32", (10,)), "both")
+    part = build.emit(qnn.StridedSlice((5,), (1,), (4,)), (both,), TensorType("int32", (4,)), "part")
+    lowered = lower(finish(build, [x], part), REFERENCE)
+    assert lowered.nodes == ()
+    assert np.array_equal(interpret(lowered, [np.zeros(3, np.int32)])[0], [2, 3, 4, 5])
+
+
 def padded_mac(zero: int, pad_value: int | None) -> Graph:
     """A 3x3 product with padding, behind a pad of its own unless ``pad_value`` is None."""
     rng, build = np.random.default_rng(5), Builder()

@@ -40,6 +40,7 @@ PRIM_PASSES: tuple[Pass, ...] = (
     fold_constants,  # rules emit arithmetic on constants where an operand happens to be one
     explicit_padding,  # before simplify, which merges these pads with those of the graph
     simplify,  # tables of tables, reshapes of reshapes, pads of pads
+    fold_constants,  # a slice of a concatenation may turn out to be one of a constant part
     eliminate_duplicates,  # equal branches, and equal constants that would be stored twice
     eliminate_dead,  # what the two before left without reader
 )
