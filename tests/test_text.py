@@ -162,6 +162,18 @@ def test_constants_choose_the_shortest_exact_form() -> None:
     assert format_array(np.array([np.nan, np.inf, -np.inf], np.float16)) == "dense[nan, inf, -inf]"
 
 
+def test_constants_that_are_only_results_stand_before_states() -> None:
+    text = """graph @g(%x: i8[2]) {
+  %sum = state i8[2] dense[0, 0]
+  %after = constant i8[2] dense[1, 2]
+  %result = constant i8[2] dense[3, 4]
+  next %sum = %after
+  return %result, %x
+}
+"""
+    assert print_graph(parse_graph(text)) == text
+
+
 def test_blobs_are_checked() -> None:
     array = np.arange(100, dtype=np.int32)
     text = f'graph @g() {{ %x = constant i32[100] blob("{blob_name(array)}") return %x }}'
@@ -210,7 +222,7 @@ def test_error_points_at_the_place() -> None:
         ("graph @g(%x: i8[4] %y: i8[4]) { return }", r"expected ',' or '\)'"),
         ("graph @g(%x: i8[99999999999]) { return }", "expected a shape"),
         ("graph @g(%x: i8[9999999999]) { return }", "dimensions or"),
-        ("graph @g(%x: i8[1x1x1x1x1x1x1x1x1]) { return }", "more than 8 dimensions"),
+        (f"graph @g(%x: i8[{'x'.join('1' * 65)}]) {{ return }}", "more than 64 dimensions"),
         ("graph @g(%x: i8[4]<0:0>) { return }", "positive float32"),
         ("graph @g(%x: i8[4]<1e-60:0>) { return }", "positive float32"),
         ("graph @g(%x: i8[4]<1e60:0>) { return }", "does not fit"),
