@@ -28,6 +28,8 @@ import tflite
 ALIGNMENT = 16
 # Element types of newer schemas than the package's.
 NEWER_TYPES = {"int2": 19, "uint4": 20}
+# The number of ``BlockwiseQuantization`` among the details of a quantization.
+BLOCKWISE = 2
 
 _SHARED_OPTIONS = {
     "Pool2D": ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"),
@@ -95,6 +97,7 @@ class _Tensor:
     axis: int
     is_variable: bool
     shape_signature: Sequence[int] | None
+    blockwise: tuple[int, int, int] | None
 
 
 @dataclass
@@ -141,11 +144,14 @@ class ModelBuilder:
         name: str | None = None,
         is_variable: bool = False,
         shape_signature: Sequence[int] | None = None,
+        blockwise: tuple[int, int, int] | None = None,
     ) -> int:
         """Add a tensor to the current subgraph and return its index.
 
         ``data`` makes it a constant: an array (int4 is packed here) or the bytes themselves.
         One ``zero_point`` is repeated for every scale; a sequence is written as given.
+        ``blockwise`` quantizes in blocks: the tensors of the scales and of the zero points (-1: none), and
+        the size of a block.
         """
         graph = self.subgraphs[-1]
         index = len(graph.tensors)
@@ -165,6 +171,7 @@ class ModelBuilder:
                 axis,
                 is_variable,
                 shape_signature,
+                blockwise,
             )
         )
         return index
@@ -300,7 +307,7 @@ def type_code(dtype: str | int) -> int:
 
 
 def pack(data: Any, dtype: str | int) -> bytes:
-    """Return the bytes of a constant: little-endian; int4 and int2 are packed with the first in the low bits."""
+    """Return the bytes of a constant: little-endian; int4 and int2 packed with the first in the low bits."""
     if isinstance(data, bytes):
         return data
     bits = {"int4": 4, "uint4": 4, "int2": 2}.get(str(dtype))
@@ -352,6 +359,13 @@ class _Writer:
         width = _vector_width(table, name)
         dtype = np.dtype(f"<f{width}" if floating else f"<i{width}")
         return int(self.builder.CreateNumpyVector(np.asarray(values, dtype)))
+
+    def blockwise_quantization(self, scales: int, zero_points: int, block_size: int) -> int:
+        """Write a table that the published package lacks: two tensors, -1 for none, and a size."""
+        self.builder.StartObject(3)
+        for slot, number in enumerate((scales, zero_points, block_size)):
+            self.builder.PrependInt32Slot(slot, number, 0)
+        return int(self.builder.EndObject())
 
     def bytes(self, data: bytes) -> int:
         """Write a byte vector, aligned as constants must be."""
@@ -414,24 +428,30 @@ def _write_subgraph(fb: _Writer, graph: _SubGraph) -> int:
 
 
 def _write_tensor(fb: _Writer, tensor: _Tensor) -> int:
-    quantization = None
-    if tensor.scale is not None:
-        quantization = fb.table(
-            "QuantizationParameters",
-            scale=tensor.scale,
-            zero_point=tensor.zero_point,
-            quantized_dimension=tensor.axis,
-        )
     return fb.table(
         "Tensor",
         shape=list(tensor.shape),
         type=tensor.type_code,
         buffer=tensor.buffer,
         name=tensor.name,
-        quantization=quantization,
+        quantization=_write_quantization(fb, tensor),
         is_variable=tensor.is_variable,
         shape_signature=tensor.shape_signature,
         has_rank=True,
+    )
+
+
+def _write_quantization(fb: _Writer, tensor: _Tensor) -> int | None:
+    if tensor.blockwise is not None:
+        details = fb.blockwise_quantization(*tensor.blockwise)
+        return fb.table("QuantizationParameters", details_type=BLOCKWISE, details=details)
+    if tensor.scale is None:
+        return None
+    return fb.table(
+        "QuantizationParameters",
+        scale=tensor.scale,
+        zero_point=tensor.zero_point,
+        quantized_dimension=tensor.axis,
     )
 
 

@@ -64,6 +64,15 @@ ELEMENT_TYPES: Mapping[str, ElementType] = {
 }
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """A scale per block of neighbours: the tensors of scales and zero points (-1: none), and a size."""
+
+    scales: int
+    zero_points: int
+    size: int
+
+
 @dataclass(frozen=True, eq=False)
 class Quantization:
     """Affine quantization: real = scale * (code - zero_point), one pair or one per index of ``axis``.
@@ -71,13 +80,14 @@ class Quantization:
     ``scales`` is float32[n], finite and not negative (0 occurs, on constants that are zero throughout);
     ``zero_points`` is int64[n], of any value. ``axis`` means nothing when n is 1 and is then unchecked.
     ``details`` names the scheme that replaces the scales (``BlockwiseQuantization``, ...), "NONE" for the
-    plain one.
+    plain one; ``blocks`` is what ``BlockwiseQuantization`` says.
     """
 
     scales: npt.NDArray[np.float32]
     zero_points: npt.NDArray[np.int64]
     axis: int
     details: str = "NONE"
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from qimport.frontend import catalogue
 from qimport.frontend.flatbuffer import Table, layout
-from qimport.frontend.model import ELEMENT_TYPES, Quantization, Tensor
+from qimport.frontend.model import ELEMENT_TYPES, Blocks, Quantization, Tensor
 from qimport.frontend.options import name_of
 
 TENSOR = layout(
@@ -25,6 +25,7 @@ MAX_ELEMENTS = 2**31 - 1
 MAX_RANK = 32
 # Characters of a tensor's name that a message shows.
 MAX_LABEL = 80
+BLOCKWISE = layout("scales zero_points block_size")
 DETAILS = ("NONE", "CustomQuantization", "BlockwiseQuantization", "MultiAxisQuantization")
 
 
@@ -137,7 +138,18 @@ def _read_quantization(table: Table, label: str, shape: tuple[int, ...]) -> Quan
         axis = 0
     if details == "NONE":
         _check_quantization(found, label, shape, scales, len(zero_points), axis)
-    return Quantization(scales, zero_points, axis, details)
+    return Quantization(scales, zero_points, axis, details, _read_blocks(found, details))
+
+
+def _read_blocks(table: Table, details: str) -> Blocks | None:
+    found = table.table("details", BLOCKWISE) if details == "BlockwiseQuantization" else None
+    if found is None:
+        return None
+    return Blocks(
+        found.scalar("scales", "int32", 0),
+        found.scalar("zero_points", "int32", 0),
+        found.scalar("block_size", "int32", 0),
+    )
 
 
 def _check_quantization(

@@ -39,11 +39,13 @@ def tensor_type(tensor: Tensor, shape: tuple[int, ...]) -> TensorType:
 def _quantization(tensor: Tensor) -> Quantization | None:
     """Return the quantization of an integer tensor; that of a float tensor means nothing.
 
-    The axis counts only where there are several scales.
+    The axis counts only where there are several scales. Constants quantized in blocks have none.
     """
     found = tensor.quantization
     if found is None or tensor.dtype not in INTEGER_RANGE:
         return None
+    if found.blocks is not None and tensor.dtype == "int4" and tensor.data is not None:
+        return None  # Operators that know blocks ask the tensor.
     if found.details != "NONE":
         raise UnsupportedTensorError(f"the quantization scheme {found.details} is not supported")
     lowest, highest = INTEGER_RANGE[tensor.dtype]

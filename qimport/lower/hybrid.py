@@ -48,8 +48,8 @@ def _symmetric(emit: Emitter, x: Value, low: Value, high: Value, block: int) -> 
 
 
 def _asymmetric(emit: Emitter, x: Value, low: Value, high: Value) -> Rows:
-    span = _nonzero(emit, emit.binary("sub", high, low), 255.0)
-    step = emit.binary("div", emit.cast(span, "float64"), 255.0)
+    width = emit.binary("sub", high, low)
+    step = emit.binary("div", emit.cast(_nonzero(emit, width, 255.0), "float64"), 255.0)
     below, above = (emit.binary("div", emit.cast(end, "float64"), step) for end in (low, high))
     error_low = emit.binary("sub", _number(emit, 128, np.float64), below)
     error_high = emit.binary("add", above, 127.0)
@@ -57,6 +57,8 @@ def _asymmetric(emit: Emitter, x: Value, low: Value, high: Value) -> Rows:
     from_high = emit.binary("sub", _number(emit, 127, np.float64), above)
     zero = emit.select(emit.compare("less", error_low, error_high), from_low, from_high)
     rounded = emit.emit(prim.ToInt("away"), (zero,), TensorType("int32", zero.type.shape))
+    none = emit.constant(np.zeros(rounded.type.shape, np.int32))
+    rounded = emit.select(emit.compare("equal", width, 0.0), none, rounded)
     zero_point = emit.clamp(rounded, 0, -128, 127, "int32")
     scale = emit.cast(step, "float32")
     inverse = emit.binary("div", _number(emit, 1, np.float32), scale)

@@ -5,6 +5,7 @@ from qimport.qnn.base import QnnOperation
 from qimport.qnn.batch_matmul import BatchMatmul
 from qimport.qnn.binary import Mul
 from qimport.qnn.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
+from qimport.qnn.blockwise_dense import BlockwiseDense
 from qimport.qnn.cast import Cast
 from qimport.qnn.compare import Compare
 from qimport.qnn.concat import Concat
@@ -12,8 +13,8 @@ from qimport.qnn.control_flow import If, While
 from qimport.qnn.conv2d import Conv2d
 from qimport.qnn.dense import Dense
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
-from qimport.qnn.div import Div
 from qimport.qnn.detection import DetectionPostprocess
+from qimport.qnn.div import Div
 from qimport.qnn.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from qimport.qnn.float_batch_matmul import FloatBatchMatmul, HybridBatchMatmul
 from qimport.qnn.float_conv2d import FloatConv2d
@@ -49,9 +50,9 @@ from qimport.qnn.relu import LeakyRelu, Relu, Relu0To1, Relu6, ReluN1To1
 from qimport.qnn.reshape import Reshape
 from qimport.qnn.resize import ResizeBilinear, ResizeNearestNeighbor
 from qimport.qnn.reverse import Reverse, ReverseSequence
+from qimport.qnn.rnn import Rnn
 from qimport.qnn.root import Rsqrt, Sqrt
 from qimport.qnn.scatter import ScatterNd, SparseToDense
-from qimport.qnn.rnn import Rnn
 from qimport.qnn.select import Select
 from qimport.qnn.shape import BroadcastArgs, Rank, Shape
 from qimport.qnn.sign import Abs, Neg, Sign
@@ -78,6 +79,7 @@ __all__ = [
     "BasicLstm",
     "BatchMatmul",
     "BatchToSpace",
+    "BlockwiseDense",
     "BroadcastArgs",
     "BroadcastTo",
     "Cast",

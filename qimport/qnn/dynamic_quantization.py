@@ -23,10 +23,11 @@ BLOCK = 8
 
 @dataclass(frozen=True)
 class Codes:
-    """Rows of codes without their zero point, -255 .. 255, int64 [R, K], and float32 scales [R, 1]."""
+    """Rows of codes without their zero point, -255 .. 255, int64 [R, K]; scales and zero points [R, 1]."""
 
     centred: npt.NDArray[np.int64]
     scale: Float32
+    zero_point: npt.NDArray[np.int64]
 
 
 def quantize_rows(x: Float32, kind: DynamicKind) -> Codes:
@@ -35,7 +36,8 @@ def quantize_rows(x: Float32, kind: DynamicKind) -> Codes:
     symmetric   scale = max|x| / 127 (1 for a row of zeros), code = round(x * (127 / max|x|)) within
                 [-127, 127] (``tensor_utils::SymmetricQuantizeFloats``)
     asymmetric  the range of x and 0 over 255 steps in float64, the zero point from the end with the smaller
-                error, code = round(x * (1 / scale)) + zero point (``tensor_utils::AsymmetricQuantizeFloats``)
+                error, code = round(x * (1 / scale)) + zero point
+                (``tensor_utils::AsymmetricQuantizeFloats``); a row of zeros has zero point 0
     delegate    the same idea in float32, ties to even (XNNPACK's qd8)
 
     symmetric and asymmetric round whole blocks of eight elements of a row by adding 0.5 in float32 and
@@ -60,7 +62,8 @@ def _symmetric(x: Float32, block: int) -> Codes:
     largest = np.max(np.abs(x), axis=1, keepdims=True)
     largest = np.where(largest == 0, np.float32(127), largest)
     codes = _rounded(x * (np.float32(127) / largest), block)
-    return Codes(np.clip(codes, -127, 127), largest / np.float32(127))
+    scale = largest / np.float32(127)
+    return Codes(np.clip(codes, -127, 127), scale, np.zeros(scale.shape, np.int64))
 
 
 def _range(x: Float32) -> tuple[Float32, Float32]:
@@ -74,10 +77,10 @@ def _asymmetric(x: Float32) -> Codes:
     step = np.where(span == 0, np.float32(255), span).astype(np.float64) / 255.0
     below, above = low.astype(np.float64) / step, high.astype(np.float64) / step
     zero = np.where(128.0 - below < 127.0 + above, -128.0 - below, 127.0 - above)
-    zero_point = np.clip(round_away(zero), -128, 127).astype(np.int64)
+    zero_point = np.where(span == 0, 0, np.clip(round_away(zero), -128, 127)).astype(np.int64)
     scale = step.astype(np.float32)
     codes = np.clip(_rounded(x * (np.float32(1) / scale)) + zero_point, -128, 127)
-    return Codes(codes - zero_point, scale)
+    return Codes(codes - zero_point, scale, zero_point)
 
 
 def _delegate(x: Float32) -> Codes:
@@ -90,4 +93,4 @@ def _delegate(x: Float32) -> Codes:
     zero_point = np.rint(np.clip(zero, np.float32(-128), np.float32(127))).astype(np.int64)
     scaled = np.minimum(x * factor, (127 - zero_point).astype(np.float32))
     codes = np.clip(np.rint(scaled).astype(np.int64) + zero_point, -128, 127)
-    return Codes(codes - zero_point, np.float32(1) / factor)
+    return Codes(codes - zero_point, np.float32(1) / factor, zero_point)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
+from qimport.ir.types import TensorType
 from qimport.qnn.dynamic_quantization import DynamicKind, quantize_rows
 from qimport.qnn.float_weighted import bias_of
 from qimport.qnn.hybrid import HybridOperation, ScaleOrder
@@ -20,6 +21,12 @@ SMALLEST_DEPTH, SMALLEST_OUTPUTS = 32, 4
 
 NIBBLE_ZERO = 7
 """What it adds to weights, so that they are not negative but for -8."""
+
+
+def has_nibble_kernel(w: TensorType) -> bool:
+    """Whether the optimized kernel for int4 weights takes these."""
+    outputs, depth = w.shape
+    return w.dtype == "int4" and depth % 2 == 0 and depth >= SMALLEST_DEPTH and outputs >= SMALLEST_OUTPUTS
 
 
 @operation
@@ -82,9 +89,7 @@ class HybridDense(HybridOperation):
 
     def stores_nibbles(self, call: Call) -> bool:
         """Whether the optimized kernel for int4 weights runs."""
-        outputs, depth = call.input(1).shape
-        int4 = self.kernel_family(call) == "builtin" and call.input(1).dtype == "int4"
-        return int4 and depth % 2 == 0 and depth >= SMALLEST_DEPTH and outputs >= SMALLEST_OUTPUTS
+        return self.kernel_family(call) == "builtin" and has_nibble_kernel(call.input(1))
 
     def unbounded(self, call: Call) -> Float32:
         """See the class."""

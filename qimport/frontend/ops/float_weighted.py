@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from qimport.frontend.model import Blocks
 from qimport.frontend.ops import checks
+from qimport.frontend.ops.blockwise import block_scales, blocks_of
 from qimport.frontend.ops.context import OperatorContext
 from qimport.frontend.ops.hybrid import hybrid_weights, is_hybrid
 from qimport.frontend.ops.weighted import is_constant
 from qimport.frontend.ops.window import read_window
 from qimport.ir.graph import Value
+from qimport.qnn.blockwise_dense import BlockwiseDense
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
@@ -86,6 +89,10 @@ def float_depthwise_conv2d(context: OperatorContext) -> None:
 
 def float_fully_connected(context: OperatorContext) -> None:
     """Rows of K elements, whatever the rank, times the weights [N, K]; ``keep_num_dims`` keeps the rank."""
+    blocks = blocks_of(context, 1)
+    if blocks is not None:
+        _blockwise_fully_connected(context, blocks)
+        return
     x, weights, bias = _read(context, 0)
     shape = dense_shape(context, x, weights)
     bias = bias_vector(context, bias, weights.type.shape[0])
@@ -96,6 +103,25 @@ def float_fully_connected(context: OperatorContext) -> None:
         context.emit(HybridDense(activation, asymmetric, known), (x, weights, bias), shape)
         return
     context.emit(FloatDense(activation, known), (x, weights, bias), shape)
+
+
+def _blockwise_fully_connected(context: OperatorContext, blocks: Blocks) -> None:
+    """Weights with a scale per block of a row."""
+    x, weights, bias = context.input(0), context.input(1), context.optional(2)
+    checks.one_of(context, weights, ("int4",))
+    for value in (bias, context.out):
+        if value is not None:
+            checks.one_of(context, value, ("float32",))
+    shape = dense_shape(context, x, weights)
+    scales = block_scales(context, weights, blocks)
+    bias = bias_vector(context, bias, weights.type.shape[0])
+    op = BlockwiseDense(
+        block=blocks.size,
+        activation=checks.activation(context),
+        asymmetric=bool(context.option("asymmetric_quantize_inputs")),
+        constant_bias=is_constant(weights, bias),
+    )
+    context.emit(op, (x, weights, bias, scales), shape)
 
 
 def dense_shape(context: OperatorContext, x: Value, weights: Value) -> tuple[int, ...]:
