@@ -279,7 +279,7 @@ def _high_mul16(a: IntLike, b: IntLike) -> Int:
 
 
 def _saturating_shift16(value: Int, bits: int) -> Int:
-    return np.clip(value << bits, INT16_MIN, INT16_MAX)
+    return np.asarray(np.clip(value << bits, INT16_MIN, INT16_MAX), np.int64)
 
 
 def _exp_on_negative16(a: Int, integer_bits: int) -> Int:
@@ -339,4 +339,4 @@ def layer_norm_int16(value: IntLike, weights: Int, bias: Int, factor: tuple[int,
 
 def _divide(value: Int, divisor: int) -> Int:
     """C division: towards zero."""
-    return np.sign(value) * (np.abs(value) // divisor)
+    return np.asarray(np.sign(value) * (np.abs(value) // divisor), np.int64)
