@@ -21,7 +21,11 @@ from qimport.source import ModelSource
 
 @dataclass(frozen=True)
 class Comparison:
-    """One tensor for one random input; ``index`` is the first differing element, in row-major order."""
+    """One tensor for one random input.
+
+    ``index`` is the first differing element, in row-major order; ``units`` is the greatest difference of
+    floats, in units in the last place.
+    """
 
     seed: int
     tensor: str
@@ -30,6 +34,7 @@ class Comparison:
     index: tuple[int, ...] | None = None
     found: Any = None
     expected: Any = None
+    units: int | None = None
 
 
 @dataclass(frozen=True)
@@ -154,9 +159,23 @@ def compare(seed: int, name: str, found: Array, expected: Array) -> Comparison:
     if not wrong.size:
         return Comparison(seed, name, expected.size, 0)
     index = tuple(int(i) for i in np.unravel_index(wrong[0], expected.shape))
-    return Comparison(
-        seed, name, expected.size, int(wrong.size), index, found[index].item(), expected[index].item()
-    )
+    first = (index, found[index].item(), expected[index].item())
+    return Comparison(seed, name, expected.size, int(wrong.size), *first, _units(found, expected))
+
+
+def _units(found: Array, expected: Array) -> int | None:
+    """The greatest distance of two floats, counted in floats; None for other types."""
+    if found.dtype.kind != "f":
+        return None
+    ours, theirs = (_ranks(array) for array in (found, expected))
+    return int(np.abs(ours - theirs).max())
+
+
+def _ranks(array: Array) -> Array:
+    """Numbers whose order and distance are those of the floats; both zeros have the same one."""
+    codes = array.view(f"i{array.itemsize}")
+    magnitudes = np.abs(array).view(codes.dtype).astype(np.float64)
+    return np.where(codes < 0, -magnitudes, magnitudes)
 
 
 def _first_layer(

@@ -73,10 +73,10 @@ def test_run_takes_dash_for_stdin_and_stdout(relu: Path) -> None:
     assert result.stdout_bytes == again.stdout_bytes
 
 
-def test_run_of_outputs_that_are_no_classes_shows_their_range(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", [(40, 2), (1, 10, 4)], ids=["many rows", "boxes"])
+def test_run_of_outputs_that_are_no_classes_shows_their_range(shape: tuple[int, ...], tmp_path: Path) -> None:
     path = tmp_path / "column.tflite"
-    shape = T((40, 2), name="x"), T((40, 2), name="y")
-    path.write_bytes(unary("RELU", shape[1], shape[0]).file())
+    path.write_bytes(unary("RELU", T(shape, name="y"), T(shape, name="x")).file())
     assert re.search(r"^  from 0 to \d+, mean [\d.]+$", succeed("run", path, "--random", 0), re.MULTILINE)
 
 

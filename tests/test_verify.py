@@ -130,3 +130,12 @@ def test_other_shapes_and_types_differ_everywhere(other: np.ndarray) -> None:
     result = compare(0, "x", np.zeros((2, 3), np.int8), other)
     assert result.differing == max(other.size, 1)
     assert replace(result, differing=0) == compare(0, "x", other, other)
+
+
+def test_the_distance_of_floats_is_counted() -> None:
+    expected = np.array([1, -1, 0, 2], np.float32)
+    found = np.array([np.nextafter(np.float32(1), np.float32(2)), -1, -0.0, 2], np.float32)
+    assert compare(0, "x", found, expected).units == 1
+    tiny = np.array([-1e-45, 1e-45], np.float32)
+    assert compare(0, "x", tiny, -tiny).units == 2
+    assert compare(0, "x", np.zeros(2, np.int8), np.ones(2, np.int8)).units is None

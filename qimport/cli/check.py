@@ -42,7 +42,8 @@ def command(
         print_json(reports)
     for report in () if as_json else reports:
         if report["error"] is None:
-            click.echo(f"{report['file']}: supported, {report['operators']} operators")
+            count = report["operators"]
+            click.echo(f"{report['file']}: supported, {count} operator{'' if count == 1 else 's'}")
         else:
             say(report["error"])
     return max(int(report["exit_code"]) for report in reports)

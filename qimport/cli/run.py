@@ -116,7 +116,12 @@ def _cell(value: int | float) -> object:
 
 def looks_like_classes(array: Array) -> bool:
     """Whether an output is a few rows of scores: [1, N], [1, 1, 1, N] and the like."""
-    if array.ndim == 0 or array.dtype.kind not in "iuf" or array.dtype.itemsize > 4:
+    if (
+        array.ndim == 0
+        or max(array.shape[1:-1], default=1) > 1
+        or array.dtype.kind not in "iuf"
+        or array.dtype.itemsize > 4
+    ):
         return False
     classes: int = array.shape[-1]
     return classes > 1 and array.size <= classes * MOST_ROWS

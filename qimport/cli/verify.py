@@ -97,4 +97,6 @@ def _difference(comparison: Comparison) -> str:
     if comparison.index is None:
         return f"{count} in shape or type"
     where = ", ".join(map(str, comparison.index))
+    if comparison.units is not None:
+        count += f" by at most {comparison.units:,} units in the last place"
     return f"{count}, first [{where}]: {comparison.found}, the interpreter has {comparison.expected}"
