@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from command_line import fail, succeed
 from importer_models import T, integers
 
 import qimport
-from qimport.errors import ArgumentError
+from qimport.errors import ArgumentError, UnsupportedError
 from qimport.ir.graph import NUMERICS
 from qimport.oracle import Oracle, OracleRefused, random_inputs
 from qimport.verify import verify_model
@@ -87,7 +90,112 @@ def no_names() -> bytes:
     return model.build([x], [relu(model, x, "")])
 
 
+def archive_behind() -> bytes:
+    """Associated files, such as labels, are a ZIP archive behind the flatbuffer."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as content:
+        content.writestr("labels.txt", "cat\ndog\n")
+    return nothing_special() + archive.getvalue()
+
+
+def nothing_special() -> bytes:
+    model, x = start()
+    return model.build([x], [relu(model, x)])
+
+
+def old_operator_code() -> bytes:
+    """Before operators had numbers above 127 they stood in a field of one byte."""
+    model, x = start()
+    y = relu(model, x)
+    for code in model.codes:
+        code["builtin_code"] = 0
+    return model.build([x], [y])
+
+
+def one_scale_with_an_axis() -> bytes:
+    model = ModelBuilder()
+    x = T((1, 4), name="x", axis=1).add(model)
+    return model.build([x], [relu(model, x)])
+
+
+def quantized_floats() -> bytes:
+    """What trained the model may be left beside float tensors; it means nothing."""
+    model = ModelBuilder()
+    x, y = (T((1, 4), "float32", 0.25, 3, name=name).add(model) for name in "xy")
+    model.operator("RELU", [x], [y])
+    return model.build([x], [y])
+
+
+def dense_file(w: dict[str, Any], bias: dict[str, Any] | None, dtype: str = "int8", **options: Any) -> bytes:
+    """FULLY_CONNECTED of 4 elements to 3."""
+    model = ModelBuilder()
+    x, y = T((2, 4), dtype, name="x"), T((2, 3), dtype, 20.0, name="y")
+    codes = np.arange(-6, 6).reshape(3, 4)
+    operands = [x.add(model), T((3, 4), data=codes, name="w", **w).add(model)]
+    operands.append(-1 if bias is None else T((3,), data=np.arange(-1, 2), name="bias", **bias).add(model))
+    out = y.add(model)
+    version = 1 if dtype == "int8" else 11
+    model.operator("FULLY_CONNECTED", operands, [out], version, **options)
+    return model.build(operands[:1], [out])
+
+
+CHANNELS = {"scale": [0.5, 0.25, 0.125], "zero_point": [0, 0, 0]}
+
+
+def bias_with_one_scale_for_all_channels() -> bytes:
+    return dense_file(CHANNELS, {"dtype": "int32", "scale": 0.25})
+
+
+def bias_without_scale() -> bytes:
+    return dense_file({}, {"dtype": "int32", "scale": None})
+
+
+def bias_with_another_scale() -> bytes:
+    """Up to two hundredths of the result's scale apart from what it should be."""
+    return dense_file({}, {"dtype": "int32", "scale": 0.5})
+
+
+def bias_of_32_bits_for_16_bit_codes() -> bytes:
+    return dense_file({}, {"dtype": "int32", "scale": 0.25}, "int16", quantized_bias_type="INT32")
+
+
+def bias_of_64_bits() -> bytes:
+    return dense_file({}, {"dtype": "int64", "scale": 0.25}, "int16")
+
+
+def no_bias() -> bytes:
+    return dense_file({}, None)
+
+
+def empty_constant_for_a_scalar() -> bytes:
+    """RESHAPE to a scalar: its shape has no elements, and no content in the file."""
+    model = ModelBuilder()
+    x, shape, y = T((1, 1), name="x"), T((0,), "int32", data=np.zeros(0), name="shape"), T((), name="y")
+    x, shape, y = (tensor.add(model) for tensor in (x, shape, y))
+    model.operator("RESHAPE", [x, shape], [y])
+    return model.build([x], [y])
+
+
+def empty_tensors_nobody_reads() -> bytes:
+    model, x = start()
+    T((0, 3), name="nothing").add(model)
+    T((0,), "float32", None, data=np.zeros(0), name="no numbers").add(model)
+    return model.build([x], [relu(model, x)])
+
+
 FILES: tuple[Callable[[], bytes], ...] = (
+    archive_behind,
+    old_operator_code,
+    one_scale_with_an_axis,
+    quantized_floats,
+    bias_with_one_scale_for_all_channels,
+    bias_without_scale,
+    bias_with_another_scale,
+    bias_of_32_bits_for_16_bit_codes,
+    bias_of_64_bits,
+    no_bias,
+    empty_constant_for_a_scalar,
+    empty_tensors_nobody_reads,
     input_is_output,
     nothing_to_do,
     one_result_twice,
@@ -110,6 +218,39 @@ def test_odd_files_run(make: Callable[[], bytes], oracle: Oracle) -> None:
         for inputs, outputs in zip(sequence, expected, strict=True):
             found = session.call(inputs)
             assert [array.tobytes() for array in found] == [array.tobytes() for array in outputs]
+
+
+def test_a_file_that_only_the_interpreter_refuses_runs(oracle: Oracle) -> None:
+    """One scale has no dimension, whatever the file says."""
+    model = ModelBuilder()
+    x = T((1, 4), name="x", axis=7).add(model)
+    file = model.build([x], [relu(model, x)])
+    with pytest.raises(OracleRefused, match="quantized_dimension must be in range"):
+        oracle.details(file)
+    (found,) = qimport.compile(file).run([np.array([[-1, 0, 1, 2]], np.int8)])
+    assert found.tolist() == [[0, 0, 1, 2]]
+
+
+def test_operators_whose_result_nobody_reads_are_refused_like_others() -> None:
+    model, x = start()
+    model.operator("CUSTOM", [x], [T((1, 4), name="unread").add(model)], custom_code="Frobnicate")
+    file = model.build([x], [relu(model, x)])
+    with pytest.raises(UnsupportedError, match=r"operator 0 \(CUSTOM Frobnicate\): custom operators are not"):
+        qimport.compile(file)
+
+
+def test_operators_on_empty_tensors_are_refused() -> None:
+    model, x = start()
+    begin, size = (integers(*numbers).add(model) for numbers in ((0, 4), (1, 0)))
+    nothing, y = T((1, 0), name="nothing").add(model), T((1, 4), name="y").add(model)
+    model.operator("SLICE", [x, begin, size], [nothing])
+    model.operator("CONCATENATION", [x, nothing], [y], axis=1, fused_activation_function="NONE")
+    with pytest.raises(UnsupportedError) as raised:
+        qimport.compile(model.build([x], [y]))
+    (reason,) = raised.value.reasons
+    assert str(reason) == (
+        "operator 0 (SLICE), tensor 'nothing': the shape (1, 0) is empty; expected sizes of at least 1"
+    )
 
 
 def test_equal_names_are_told_apart_by_position_only() -> None:
