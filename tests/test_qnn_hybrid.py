@@ -6,7 +6,7 @@ import pytest
 
 from qimport.oracle import Oracle
 from tests.cases import Draw
-from tests.one_operator.hybrid import conv_case, dense_case, depthwise_case, matmul_case
+from tests.one_operator.hybrid import conv_case, dense_case, depthwise_case, matmul_case, transpose_case
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -22,6 +22,11 @@ def test_conv2d(seed: int, oracle: Oracle) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_depthwise_conv2d(seed: int, oracle: Oracle) -> None:
     depthwise_case(Draw.of(seed)).check(oracle)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_transpose_conv(seed: int, oracle: Oracle) -> None:
+    transpose_case(Draw.of(seed)).check(oracle)
 
 
 @pytest.mark.parametrize("seed", range(40))

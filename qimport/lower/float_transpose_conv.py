@@ -12,7 +12,7 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
-from qimport.lower.convolution import transposed
+from qimport.lower.weighted import transposed
 from qimport.lower.float_weighted import (
     PIXEL,
     Window,
@@ -24,6 +24,7 @@ from qimport.lower.float_weighted import (
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.float_transpose_conv import FloatTransposeConv
 from qimport.qnn.float_weighted import OPTIMIZED, Sums
+from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
 
 
 @rule(FloatTransposeConv)
@@ -39,7 +40,7 @@ def lower_float_transpose_conv(emit: Emitter, op: FloatTransposeConv, use: Use) 
 def _sums_of_spread(emit: Emitter, op: FloatTransposeConv, use: Use, bias: Value | None, sums: Sums) -> Value:
     w = use.operand(1)
     size = w.type.shape[1:3]
-    x = _placed(emit, op, use, _spread(emit, use.operand(0), op.stride), (size[0] - 1, size[1] - 1), size)
+    x = placed(emit, op, use, spread(emit, use.operand(0), op.stride), (size[0] - 1, size[1] - 1), size)
     w = transposed(emit, w, (1, 2, 3, 0))
     assert x is not None, "every window sees a pixel"
     if sums.fused:
@@ -66,12 +67,12 @@ def _products_then_sums(
     total = emit.constant(np.zeros(use.output.shape, np.float32))
     for tap in reversed(range(kh * kw)):
         own = part_of(emit, products, 3, (tap * outputs, (tap + 1) * outputs))
-        placed = _placed(emit, op, use, _spread(emit, own, op.stride), divmod(tap, kw), (1, 1))
-        total = total if placed is None else emit.binary("add", total, placed)
+        image = placed(emit, op, use, spread(emit, own, op.stride), divmod(tap, kw), (1, 1))
+        total = total if image is None else emit.binary("add", total, image)
     return total if bias is None else emit.binary("add", total, bias)
 
 
-def _spread(emit: Emitter, x: Value, stride: tuple[int, int]) -> Value:
+def spread(emit: Emitter, x: Value, stride: tuple[int, int]) -> Value:
     """x with stride - 1 zeros after every pixel."""
     if stride == (1, 1):
         return x
@@ -79,13 +80,13 @@ def _spread(emit: Emitter, x: Value, stride: tuple[int, int]) -> Value:
     split = emit.reshape(x, (batch, height, 1, width, 1, channels))
     pad = prim.Pad((0,) * 6, (0, 0, stride[0] - 1, 0, stride[1] - 1, 0), 0)
     shape = (batch, height, stride[0], width, stride[1], channels)
-    spread = emit.emit(pad, (split,), TensorType("float32", shape))
-    return emit.reshape(spread, (batch, height * stride[0], width * stride[1], channels))
+    filled = emit.emit(pad, (split,), TensorType("float32", shape))
+    return emit.reshape(filled, (batch, height * stride[0], width * stride[1], channels))
 
 
-def _placed(
+def placed(
     emit: Emitter,
-    op: FloatTransposeConv,
+    op: FloatTransposeConv | HybridTransposeConv,
     use: Use,
     x: Value,
     before: tuple[int, ...],

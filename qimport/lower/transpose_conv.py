@@ -14,9 +14,10 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Array, Value
 from qimport.ir.types import TensorType
-from qimport.lower.convolution import as_bytes
+from qimport.lower.weighted import as_bytes
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
 from qimport.qnn.requantization import Requantization
 from qimport.qnn.transpose_conv import TransposeConv
 
@@ -47,35 +48,47 @@ class Axis:
 @rule(TransposeConv)
 def lower_transpose_conv(emit: Emitter, op: TransposeConv, use: Use) -> Value:
     """Mac over all phases, requantization, interleaving; the latter first where rounding depends on place."""
-    x, w, bias = (
-        use.operand(0),
-        as_bytes(emit, use.operand(1)),
-        use.operands[2] if len(use.operands) > 2 else None,
-    )
-    input_zero, weight_zero = (use.call.input(i).quant.zero_point for i in (0, 1))
-    outputs, kh, kw, _ = w.type.shape
-    _, height, width, _ = use.output.shape
-    axes = (
-        Axis.of(x.type.shape[1], kh, op.stride[0], op.offset[0], height),
-        Axis.of(x.type.shape[2], kw, op.stride[1], op.offset[1], width),
-    )
-    phases = op.stride[0] * op.stride[1]
-    x = _cut(emit, x, axes)
-    padding = tuple((max(axis.before, 0), max(axis.after, 0)) for axis in axes)
-    mac = prim.Mac(padding=padding, input_zero=input_zero, weight_zero=weight_zero)  # type: ignore[arg-type]
+    w, bias = as_bytes(emit, use.operand(1)), use.operands[2] if len(use.operands) > 2 else None
+    outputs = w.type.shape[0]
     if bias is None:
         bias = emit.constant(np.zeros(outputs, op.accumulator(use.call)))
-    repeated = emit.concat([bias] * phases, 0)
-    weights = _phase_weights(emit, w, op.stride, (axes[0].taps, axes[1].taps), weight_zero)
-    acc = emit.emit(mac, (x, weights, repeated), mac.result_type(x.type, weights.type, bias.type.dtype))
+    zeros = (use.call.input(0).quant.zero_point, use.call.input(1).quant.zero_point)
+    acc, axes = emit_phases(emit, op, (use.operand(0), w, bias), zeros, use.output.shape)
     form, rest = op.requantization(use.call), op.flat_leftover(use.call)
     if form.leftover is None and not rest:
+        phases = op.stride[0] * op.stride[1]
         codes = emit_requantization(emit, acc, form.repeated(phases, outputs), use.output.dtype)
-        return _interleave(emit, codes, op.stride, axes)
-    acc = _interleave(emit, acc, op.stride, axes)
+        return interleave(emit, codes, op.stride, axes)
+    acc = interleave(emit, acc, op.stride, axes)
     if not rest:
         return emit_requantization(emit, acc, form, use.output.dtype)
     return _in_flat_blocks(emit, acc, form, rest, use.output.dtype)
+
+
+def emit_phases(
+    emit: Emitter,
+    op: TransposeConv | HybridTransposeConv,
+    operands: tuple[Value, Value, Value],
+    zeros: tuple[int, int],
+    shape: tuple[int, ...],
+) -> tuple[Value, tuple[Axis, Axis]]:
+    """Sums for a result of ``shape``, each phase in channels of its own, and what :func:`interleave` needs.
+
+    ``operands`` are x, w and bias, ``zeros`` the zero points of the first two.
+    """
+    x, w, bias = operands
+    _, kh, kw, _ = w.type.shape
+    axes = (
+        Axis.of(x.type.shape[1], kh, op.stride[0], op.offset[0], shape[1]),
+        Axis.of(x.type.shape[2], kw, op.stride[1], op.offset[1], shape[2]),
+    )
+    x = _cut(emit, x, axes)
+    padding = tuple((max(axis.before, 0), max(axis.after, 0)) for axis in axes)
+    mac = prim.Mac(padding=padding, input_zero=zeros[0], weight_zero=zeros[1])  # type: ignore[arg-type]
+    repeated = emit.concat([bias] * (op.stride[0] * op.stride[1]), 0)
+    weights = _phase_weights(emit, w, op.stride, (axes[0].taps, axes[1].taps), zeros[1])
+    acc = emit.emit(mac, (x, weights, repeated), mac.result_type(x.type, weights.type, bias.type.dtype))
+    return acc, axes
 
 
 def _cut(emit: Emitter, x: Value, axes: tuple[Axis, Axis]) -> Value:
@@ -111,7 +124,7 @@ def _phase_weights(
     return emit.reshape(emit.emit(prim.Transpose(order), (flipped,), moved), shape)
 
 
-def _interleave(emit: Emitter, y: Value, stride: tuple[int, int], axes: tuple[Axis, Axis]) -> Value:
+def interleave(emit: Emitter, y: Value, stride: tuple[int, int], axes: tuple[Axis, Axis]) -> Value:
     """[N, rows, columns, phase row, phase column, O] as an image, cut to the result."""
     batch, rows, columns, channels = y.type.shape
     outputs = channels // (stride[0] * stride[1])

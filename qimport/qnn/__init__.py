@@ -26,6 +26,7 @@ from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.hybrid_conv2d import HybridConv2d
 from qimport.qnn.hybrid_dense import HybridDense
 from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
+from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
 from qimport.qnn.index import Index
 from qimport.qnn.l2_normalization import L2Normalization
 from qimport.qnn.local_response_normalization import LocalResponseNormalization
@@ -115,6 +116,7 @@ __all__ = [
     "HybridConv2d",
     "HybridDense",
     "HybridDepthwiseConv2d",
+    "HybridTransposeConv",
     "If",
     "Imag",
     "Index",

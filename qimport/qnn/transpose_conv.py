@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from qimport.fixedpoint import Int, Rounding, wrap32
-from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
-from qimport.qnn.convolution import WeightedOperation, has_bias
+from qimport.qnn.geometry import TransposeConvGeometry, has_bias
+from qimport.qnn.weighted import WeightedOperation
 
 BLOCK = 8
 """Output channels the optimized int8 kernel rounds at a time."""
@@ -22,11 +23,8 @@ FLAT_BLOCK = 16
 
 @operation
 @dataclass(frozen=True)
-class TransposeConv(WeightedOperation):
-    """Transposed convolution: every input pixel adds a window to the result.
-
-    Operands: x NHWC, w OHWI with I = C, bias [O] or None (counts as zeros). ``offset`` is how far the windows
-    reach over the upper and left border; what falls outside the result is dropped.
+class TransposeConv(TransposeConvGeometry, WeightedOperation):
+    """Transposed convolution: TransposeConvGeometry of integers.
 
         acc[n,i*sh+r-top,j*sw+c-left,o] += (x[n,i,j,:] - z_x) . (w[o,r,c,:] - z_w)
         acc  = acc + bias[o], modulo 2^32 (int16 without int32 bias: 2^64)
@@ -40,37 +38,17 @@ class TransposeConv(WeightedOperation):
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256; takes no window smaller than its stride with padding SAME
 
-    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8; ranks are 4. C2 I =
-    C, the result has O channels and x's batch; strides are positive, offsets not negative. C3 x and the
+    C1 x and the result are int8, int16 or uint8; w is uint8 beside uint8, otherwise int8. C2 see
+    TransposeConvGeometry. C3 x and the
     result have one scale; w has one, or, unless it is uint8, one per output channel; only uint8 weights have
     zero points, and no int16 tensor. C4 bias is int32[O], or int64[O] beside int16, with zero point 0. C5 the
     activation is one of the schema's.
-
-    ``constant_weights`` says that weights and bias are stored in the file and the window suits the delegate.
     """
 
     NAME = "qnn.transpose_conv"
     TFLITE = ("TRANSPOSE_CONV",)
-    WEIGHT_AXIS = 0
     WEIGHT_TYPES: ClassVar = {"int8": ("int8",), "uint8": ("uint8",), "int16": ("int8",)}
     NEEDS_BIAS_TO_DELEGATE = False
-
-    stride: tuple[int, int] = (1, 1)
-    offset: tuple[int, int] = (0, 0)
-    activation: str = "NONE"
-    constant_weights: bool = True
-
-    def verify(self, call: Call) -> None:
-        """Check C1-C5."""
-        x, w, out = call.input(0), call.input(1), call.output
-        require(len(x.shape) == len(w.shape) == len(out.shape) == 4, "C1", "ranks must be 4")
-        fits = w.shape[3] == x.shape[3] and out.shape[3] == w.shape[0] and out.shape[0] == x.shape[0]
-        require(fits, "C2", f"{x} and {w} do not give {out}")
-        positive = min(self.stride) > 0 and min(self.offset) >= 0
-        require(positive, "C2", "strides must be positive, offsets not negative")
-        self.verify_weights(call, w.shape[0])
-        zero_free = w.dtype == "uint8" or not any(w.quant.zero_points)
-        require(zero_free, "C3", f"{w.dtype} weights must have zero points 0")
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """See the class; for uint8 of the first elements, up to :meth:`flat_blocks`."""
@@ -93,17 +71,11 @@ class TransposeConv(WeightedOperation):
 
     def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
         """One matrix product per tap, added where its results fall."""
-        _, kh, kw, _ = w.shape
-        batch, height, width, outputs = call.output.shape
-        rows, columns = ((x.shape[1 + a] - 1) * self.stride[a] + (kh, kw)[a] for a in (0, 1))
-        top, left = self.offset
-        acc = np.zeros((batch, max(rows, top + height), max(columns, left + width), outputs))
-        for r in range(kh):
-            for c in range(kw):
-                product = x.astype(np.float64) @ w[:, r, c].T.astype(np.float64)
-                acc[:, r : r + (x.shape[1] - 1) * self.stride[0] + 1 : self.stride[0],
-                    c : c + (x.shape[2] - 1) * self.stride[1] + 1 : self.stride[1]] += product  # fmt: skip
-        return acc[:, top : top + height, left : left + width]
+
+        def product(r: int, c: int) -> npt.NDArray[np.float64]:
+            return x.astype(np.float64) @ w[:, r, c].T.astype(np.float64)
+
+        return add_windows(call, self.stride, self.offset, np.float64, lambda r, c: [product(r, c)])
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
@@ -120,3 +92,31 @@ class TransposeConv(WeightedOperation):
         codes = form.codes(flat, call.output)
         codes[-rest:] = form.rounded_as("double_away").codes(flat[-rest:], call.output)
         return (codes.reshape(call.output.shape),)
+
+
+def add_windows(
+    call: Call,
+    stride: tuple[int, int],
+    offset: tuple[int, int],
+    dtype: npt.DTypeLike,
+    terms: Callable[[int, int], Sequence[npt.NDArray[Any]]],
+) -> npt.NDArray[Any]:
+    """Add up what every tap of a transposed convolution gives, NHWO, where it falls in the result.
+
+    ``terms`` of tap (row, column) are added one after the other, the last tap first, which is the order of
+    input pixels.
+    """
+    _, rows, columns, _ = call.input(0).shape
+    outputs, kh, kw, _ = call.input(1).shape
+    batch, height, width, _ = call.output.shape
+    top, left = offset
+    reach = ((rows - 1) * stride[0] + 1, (columns - 1) * stride[1] + 1)
+    acc = np.zeros(
+        (batch, max(reach[0] + kh - 1, top + height), max(reach[1] + kw - 1, left + width), outputs), dtype
+    )
+    for r in reversed(range(kh)):
+        for c in reversed(range(kw)):
+            seen = acc[:, r : r + reach[0] : stride[0], c : c + reach[1] : stride[1]]
+            for term in terms(r, c):
+                seen += term
+    return acc[:, top : top + height, left : left + width]

@@ -8,11 +8,14 @@ import numpy as np
 
 from qimport.ir.types import Quantization, TensorType
 from qimport.qnn.float_batch_matmul import HybridBatchMatmul
+from qimport.qnn.float_transpose_conv import FloatTransposeConv
 from qimport.qnn.hybrid_conv2d import HybridConv2d
 from qimport.qnn.hybrid_dense import HybridDense
 from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
+from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
 from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
 from tests.one_operator.float_weighted import known, matmul_operands
+from tests.one_operator.float_weighted import transpose_case as float_transpose_case
 from tests.one_operator.model import OneOperator, generator
 
 
@@ -116,6 +119,16 @@ def depthwise_case(draw: Draw) -> OperatorCase:
     return OperatorCase(op, (x, w, known(draw, (outputs,))), out, "DEPTHWISE_CONV_2D", options)
 
 
+def transpose_case(draw: Draw) -> OperatorCase:
+    """The cases of floats with integer weights."""
+    case = float_transpose_case(draw)
+    x, w, _ = case.operands
+    assert isinstance(case.op, FloatTransposeConv) and x is not None and w is not None
+    op = HybridTransposeConv(case.op.stride, case.op.offset, case.op.activation, case.op.constant_weights)
+    integers = weights(draw, "int8", w.type.shape, 0, bool(draw.pick(True, False)))
+    return replace(case, op=op, operands=(activations(draw, x.type.shape), integers, case.operands[2]))
+
+
 def with_old_weights(draw: Draw, case: OperatorCase) -> OperatorCase:
     """The case with its int8 weights typed uint8, and perhaps a zero point that says nothing."""
     x, w, bias = case.operands
@@ -143,6 +156,12 @@ def conv2d(draw: Draw) -> OneOperator:
 def depthwise_conv2d(draw: Draw) -> OneOperator:
     """A depthwise convolution."""
     return OneOperator.of(depthwise_case(draw))
+
+
+@generator("TRANSPOSE_CONV hybrid")
+def transpose_conv(draw: Draw) -> OneOperator:
+    """A transposed convolution."""
+    return OneOperator.of(transpose_case(draw))
 
 
 @generator("hybrid with uint8 weights")

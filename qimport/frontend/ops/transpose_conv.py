@@ -5,8 +5,11 @@ from __future__ import annotations
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.frontend.ops.float_weighted import bias_vector, read_floats
+from qimport.frontend.ops.hybrid import hybrid_weights, is_hybrid
 from qimport.frontend.ops.weighted import check_stated_bias, check_weighted, is_constant, read_weighted
+from qimport.ir.graph import Value
 from qimport.qnn.float_transpose_conv import FloatTransposeConv
+from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
 from qimport.qnn.transpose_conv import TransposeConv
 
 
@@ -16,7 +19,10 @@ def transpose_conv(context: OperatorContext) -> None:
     context.operands(3, 4)
     shape = _shape(context)
     floating = context.input(2).type.dtype == "float32"
-    if floating:
+    hybrid = floating and is_hybrid(context)
+    if hybrid:
+        x, weights, bias = _read_hybrid(context)
+    elif floating:
         x, weights, bias = read_floats(context, (2, 1, 3))
     else:
         x, weights, bias = read_weighted(context, 0, TransposeConv.WEIGHT_TYPES, positions=(2, 1, 3))
@@ -46,10 +52,19 @@ def transpose_conv(context: OperatorContext) -> None:
         bias = bias_vector(context, bias, outputs)
     else:
         bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
-    op = (FloatTransposeConv if floating else TransposeConv)(
-        stride, offset, checks.activation(context), delegable
-    )
+    kind = HybridTransposeConv if hybrid else FloatTransposeConv if floating else TransposeConv
+    op = kind(stride, offset, checks.activation(context), delegable)
     context.emit(op, (x, weights, bias), shape)
+
+
+def _read_hybrid(context: OperatorContext) -> tuple[Value, Value, Value | None]:
+    """Float32 activations and bias, constant int8 weights."""
+    x, bias = context.input(2), context.optional(3)
+    if bias is not None:
+        checks.one_of(context, bias, ("float32",))
+    weights = hybrid_weights(context, 0, ("int8",))
+    context.constant(1, "weights of integers beside float activations")
+    return x, weights, bias
 
 
 def _shape(context: OperatorContext) -> tuple[int, ...]:
