@@ -49,7 +49,7 @@ class RandomModel:
         self.weights: dict[tuple[tuple[int, ...], str], tuple[int, Operand]] = {}
         self.operators: list[str] = []
         self.read: set[int] = set()
-        self.feed(self.draw.tensor(self.draw.dtype(), self.shape()))
+        self.feed(self.new_type(self.draw.dtype(), self.shape()))
 
     def grow(self, steps: int) -> bytes:
         """The file after ``steps`` operators; results are what nobody reads and some of the rest."""
@@ -76,7 +76,19 @@ class RandomModel:
         ]
         return [[self.draw.codes(t.type) for t in self.inputs], ends]
 
+    def version(self, name: str) -> int:
+        """A version of an operator that takes these element types."""
+        return 1 if name in FIRST_VERSION_ONLY else VERSIONS.get(name, 2)
+
     # Tensors
+
+    def new_type(self, dtype: str, shape: Sequence[int]) -> TensorType:
+        """A type with a quantization of its own."""
+        return self.draw.tensor(dtype, shape)
+
+    def values(self, type_: TensorType) -> Array:
+        """Random elements."""
+        return self.draw.codes(type_)
 
     def shape(self) -> tuple[int, ...]:
         """Mostly an image."""
@@ -89,8 +101,8 @@ class RandomModel:
         return self.inputs[-1]
 
     def constant(self, type_: TensorType) -> Tensor:
-        """A new constant with random codes."""
-        return Tensor(add_tensor(self.model, type_, self.draw.codes(type_)), type_, True)
+        """A new constant with random elements."""
+        return Tensor(add_tensor(self.model, type_, self.values(type_)), type_, True)
 
     def integers(self, values: Sequence[Any]) -> int:
         """A new int32 constant."""
@@ -106,21 +118,26 @@ class RandomModel:
         known = [t for t in known if like is None or t.type == wanted]
         if known and self.draw.rng.random() < 0.6:
             return self.draw.pick(*known)
-        type_ = wanted if like else self.draw.tensor(x.type.dtype, shape)
+        type_ = wanted if like else self.new_type(x.type.dtype, shape)
         return self.constant(type_) if self.draw.rng.random() < 0.5 else self.feed(type_)
 
     def emit(self, name: str, operands: Sequence[Tensor | int], type_: TensorType, **options: Any) -> Tensor:
         """Add an operator with one result."""
-        if type_.size > MOST_ELEMENTS:
+        return self.emit_results(name, operands, [type_], **options)[0]
+
+    def emit_results(
+        self, name: str, operands: Sequence[Tensor | int], types: Sequence[TensorType], **options: Any
+    ) -> list[Tensor]:
+        """Add an operator."""
+        if sum(type_.size for type_ in types) > MOST_ELEMENTS:
             raise DoesNotFit
-        result = Tensor(add_tensor(self.model, type_), type_)
+        results = [Tensor(add_tensor(self.model, type_), type_) for type_ in types]
         indices = [t if isinstance(t, int) else t.index for t in operands]
-        version = 1 if name in FIRST_VERSION_ONLY else VERSIONS.get(name, 2)
-        self.model.operator(name, indices, [result.index], version, **options)
+        self.model.operator(name, indices, [t.index for t in results], self.version(name), **options)
         self.read.update(indices)
         self.operators.append(name)
-        self.computed.append(result)
-        return result
+        self.computed.extend(results)
+        return results
 
     # Operators
 

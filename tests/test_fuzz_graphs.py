@@ -13,10 +13,15 @@ import pytest
 import qimport
 from qimport.codegen.host import why_not_runnable
 from qimport.codegen.target import target_named
+from qimport.compiler import trace
 from qimport.errors import UnsupportedError
-from qimport.ir.graph import NUMERICS, Numerics
+from qimport.ir.graph import NUMERICS, Graph, Numerics
+from qimport.ir.text import collect_blobs, parse_graph, print_graph
+from qimport.model import CompiledModel
 from qimport.oracle import Oracle, OracleRefused
+from tests.mixed_graphs import MixedModel
 from tests.random_models import RandomModel
+from tests.sessions import run_sequence
 from tests.single_op import expect_same
 
 MODELS = int(os.environ.get("QIMPORT_FUZZ", "24"))
@@ -35,6 +40,36 @@ def test_one_operator(seed: int, oracle: Oracle) -> None:
 @pytest.mark.parametrize("seed", range(MODELS))
 def test_several_operators(seed: int, oracle: Oracle) -> None:
     compare(RandomModel(10**6 + seed), 3 + seed % 10, seed, oracle)
+
+
+@pytest.mark.parametrize("seed", range(MODELS))
+def test_mixed_element_types(seed: int, oracle: Oracle) -> None:
+    """Also state over invocations, control flow, and the text of both graphs.
+
+    What the delegate's runtime refuses to create is the interpreter's own limit: then there are no bytes.
+    """
+    model = MixedModel(seed)
+    file, invocations = model.grow(2 + seed % 14), model.invocations()
+    for position, mode in enumerate(NUMERICS):
+        target = TARGETS[(seed + position) % len(TARGETS)]
+        try:
+            wanted = oracle.run_sequence(file, invocations, mode)
+        except OracleRefused:
+            continue
+        compilation = trace(file, target, numerics=mode)
+        require_same_text(compilation.imported.graph)
+        require_same_text(compilation.prim)
+        session = CompiledModel(compilation.artefact()).session()
+        for number, found in enumerate(run_sequence(session, invocations)):
+            for index, pair in enumerate(zip(found, wanted[number], strict=True)):
+                what = f"invocation {number}, output {index} of {model.operators} in {mode} for {target}"
+                expect_same(*pair, what)
+
+
+def require_same_text(graph: Graph) -> None:
+    """Text, read again, prints the same."""
+    text = print_graph(graph)
+    assert print_graph(parse_graph(text, collect_blobs(graph))) == text
 
 
 def compare(model: RandomModel, steps: int, seed: int, oracle: Oracle) -> None:
