@@ -138,16 +138,21 @@ def fold_in_order(
     return np.asarray(total, x.dtype).reshape(kept)
 
 
-def sum_row(x: npt.NDArray[Any], order: Literal["lanes", "packets"]) -> npt.NDArray[Any]:
+RowOrder = Literal["lanes", "fours", "packets"]
+
+
+def sum_row(x: npt.NDArray[Any], order: RowOrder) -> npt.NDArray[Any]:
     """float32 sums along the last dimension, which stays with extent 1, in the order of a vector kernel.
 
     ``lanes`` (XNNPACK's ``f32_rsum`` on AVX-512): two sums of 16 lanes take 16 elements in turn, a last
     single 16 go to the first; first plus second; the rest, zeros behind it, is added; then halves of the
-    lanes onto each other. ``packets`` (Eigen on SSE): see :func:`_sum_packets`.
+    lanes onto each other. ``fours`` (XNNPACK's ``f32_raddstoreexpminusmax``): likewise, but what four vectors
+    do not divide is added to first plus second, a vector at a time. ``packets`` (Eigen on SSE): see
+    :func:`_sum_packets`.
     """
     with np.errstate(all="ignore"):
-        if order == "lanes":
-            return _sum_lanes(x)
+        if order != "packets":
+            return _sum_lanes(x, order)
         rows = x.reshape(-1, x.shape[-1])
         starts = -np.arange(len(rows)) * x.shape[-1] % PACKET
         result = np.empty(len(rows), np.float32)
@@ -161,16 +166,18 @@ SUM_LANES = 16
 PACKET = 4
 
 
-def _sum_lanes(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _sum_lanes(x: npt.NDArray[Any], order: RowOrder) -> npt.NDArray[Any]:
     count = x.shape[-1]
     whole = count // SUM_LANES
     sums = [np.zeros((*x.shape[:-1], SUM_LANES), np.float32) for _ in range(2)]
-    paired = whole - whole % 2
-    for k in range(whole):
-        vector = x[..., k * SUM_LANES : (k + 1) * SUM_LANES]
-        which = k % 2 if k < paired else 0
-        sums[which] = sums[which] + vector
-    total = sums[0] + sums[1]
+    vectors = [x[..., k * SUM_LANES : (k + 1) * SUM_LANES] for k in range(whole)]
+    in_turn = whole - whole % (2 if order == "lanes" else 4)
+    for k in range(in_turn):
+        sums[k % 2] = sums[k % 2] + vectors[k]
+    left = sum(vectors[in_turn:], sums[0]) if order == "lanes" else sums[0]
+    total = left + sums[1]
+    if order == "fours":
+        total = sum(vectors[in_turn:], total)
     if count % SUM_LANES:
         rest = np.zeros_like(total)
         rest[..., : count % SUM_LANES] = x[..., whole * SUM_LANES :]

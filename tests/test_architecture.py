@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "summation": set(),
     "fourier": set(),
     "overlap": set(),
-    "real": set(),
+    "real": {"summation"},
     "oracle": set(),
     "oracle_worker": {"oracle"},
     "ir": set(),

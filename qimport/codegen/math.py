@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qimport.codegen.function import F32, F64, I32, I64, KernelFunction
+from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.vector import constant, element_of, like, mangled, retyped
 from qimport.real import FUNCTIONS, FUNCTIONS64
 from qimport.real.steps import Function
@@ -115,6 +116,19 @@ class CodeSteps:
         """A select."""
         model = Lanes(self.fn, constant(retyped(condition.value, self.float_type), 0.0))
         return Lanes(self.fn, self.fn.b.select(condition.value, model.of(yes), model.of(no)))
+
+    def pick(self, index: Lanes, table: Sequence[float]) -> Lanes:
+        """A tree of selects, from the highest bit of the index on."""
+        if len(table) == 2:
+            return self.choose((index & 1) == 1, table[1], table[0])
+        half = len(table) // 2
+        return self.choose(
+            (index & half) == half, self.pick(index, table[half:]), self.pick(index, table[:half])
+        )
+
+    def fma(self, a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
+        """One instruction, or what stands for it."""
+        return Lanes(self.fn, fused_multiply_add(self.fn, a.value, a.of(b), a.of(c)))
 
     def sqrt(self, value: Lanes) -> Lanes:
         """One instruction on every target."""

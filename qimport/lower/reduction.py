@@ -7,6 +7,7 @@ from qimport.ir.graph import Value
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.lower.rule import Emitter
 from qimport.qnn.reduction import DelegateSum, SumOrder, kept_shape, merge
+from qimport.summation import RowOrder
 
 
 def reduce(
@@ -55,7 +56,7 @@ def _times(emit: Emitter, x: Value, factor: float) -> Value:
     return x if factor == 1 else emit.binary("mul", x, factor)
 
 
-def _row_sum(emit: Emitter, x: Value, order: prim.RowOrder) -> Value:
+def _row_sum(emit: Emitter, x: Value, order: RowOrder) -> Value:
     return emit.emit(prim.RowSum(order), (x,), TensorType("float32", (*x.type.shape[:-1], 1)))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from qimport import prim
-from qimport.ir.graph import Value
+from qimport.ir.graph import Numerics, Value
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter, Use, plain, rule
 from qimport.qnn import softmax16
 from qimport.qnn.interpolation import HIGHEST, LOWEST
-from qimport.qnn.softmax import Softmax
+from qimport.qnn.softmax import SMALLEST, Softmax
+from qimport.summation import PACKET, RowOrder
 
 
 @rule(Softmax)
@@ -18,7 +19,7 @@ def lower_softmax(emit: Emitter, op: Softmax, use: Use) -> Value:
     """By the element type; 8 bits in fixed point in the reference kernels, in float in the others."""
     x, out = use.operand(0), plain(use.output)
     if out.dtype == "float32":
-        return _real(emit, op, x)
+        return _real(emit, op, x, op.kernel_family(use.call))
     quant, scale = use.output.quant, use.call.input(0).quant.scale
     if x.type.dtype == "int16":
         return _int16(emit, x, softmax16.factor(scale, op.beta))
@@ -34,10 +35,29 @@ def reduce_rows(emit: Emitter, kind: prim.ReduceKind, x: Value, dtype: str) -> V
     return emit.emit(prim.Reduce(kind, (len(shape) - 1,)), (x,), TensorType(dtype, shape))
 
 
-def _real(emit: Emitter, op: Softmax, x: Value) -> Value:
+def _real(emit: Emitter, op: Softmax, x: Value, family: Numerics) -> Value:
     distance = emit.binary("sub", x, reduce_rows(emit, "max", x, "float32"))
-    e = emit.math("exp", emit.binary("mul", distance, float(np.float32(op.beta))))
-    return emit.binary("div", e, reduce_rows(emit, "sum", e, "float32"))
+    distance = emit.binary("mul", distance, float(np.float32(op.beta)))
+    if family == "reference":
+        e = emit.math("exp", distance)
+        return emit.binary("div", e, reduce_rows(emit, "sum", e, "float32"))
+    if family == "xnnpack":
+        e = emit.math("exp_of_difference", distance)
+        result = _normalized(emit, e, "fours")
+        return emit.select(emit.compare("less", result, SMALLEST), emit.number(0, result), result)
+    e = emit.in_blocks(
+        distance,
+        PACKET,
+        lambda part: emit.math("exp_in_packets", part),
+        lambda part: emit.math("exp", part),
+    )
+    return _normalized(emit, e, "packets")
+
+
+def _normalized(emit: Emitter, e: Value, order: RowOrder) -> Value:
+    """Times the reciprocal of the sums of rows."""
+    total = emit.emit(prim.RowSum(order), (e,), TensorType("float32", (*e.type.shape[:-1], 1)))
+    return emit.binary("mul", e, emit.binary("div", emit.number(1, total), total))
 
 
 def _int16(emit: Emitter, x: Value, factor: float) -> Value:

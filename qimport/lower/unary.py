@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from qimport import fixedpoint as fp
-from qimport.ir.graph import Value
+from qimport.ir.graph import Numerics, Value
 from qimport.ir.types import INTEGER_RANGE
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.lower.sigmoid16 import emit_logistic16, emit_tanh16
 from qimport.lower.tables import emit_table
 from qimport.qnn.checks import EIGHT_BIT
-from qimport.qnn.hard_swish import FLOAT_BLOCK, HardSwish
+from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.real_function import REAL_FUNCTIONS
 from qimport.qnn.relu import RELU_FAMILY, BoundedIdentity, LeakyRelu
 from qimport.qnn.root import Rsqrt, Sqrt
@@ -27,10 +27,18 @@ def lower_unary(emit: Emitter, op: UnaryOperation, use: Use) -> Value:
     """By the element type."""
     x, family = use.operand(0), op.kernel_family(use.call)
     if x.type.dtype == "float32":
-        return emit.math(op.real_function(family), x)
+        return _real(emit, op, x, family)
     if x.type.dtype in EIGHT_BIT:
         return emit_table(emit, op, use)
     return WIDE_INTEGERS[type(op)](emit, op, use)
+
+
+def _real(emit: Emitter, op: UnaryOperation, x: Value, family: Numerics) -> Value:
+    kind = op.real_function(family)
+    if family not in op.LEFTOVERS:
+        return emit.math(kind, x)
+    block, rest = op.LEFTOVERS[family]
+    return emit.in_blocks(x, block, lambda part: emit.math(kind, part), lambda part: emit.math(rest, part))
 
 
 def _knots(emit: Emitter, op: TabulatedFunction | Rsqrt, use: Use) -> Value:
@@ -102,21 +110,8 @@ WIDE_INTEGERS: dict[type[UnaryOperation], Callable[[Emitter, Any, Use], Value]] 
 }
 """How functions of int16, int32 and int64 are lowered."""
 
-for _operation in (*TABULATED, *RELU_FAMILY, *REAL_FUNCTIONS, Abs, Neg, Rsqrt, Sqrt):
+for _operation in (*TABULATED, *RELU_FAMILY, *REAL_FUNCTIONS, Abs, HardSwish, Neg, Rsqrt, Sqrt):
     rule(_operation)(lower_unary)
-
-
-@rule(HardSwish)
-def lower_hard_swish(emit: Emitter, op: HardSwish, use: Use) -> Value:
-    """The optimized float kernel treats what is left of its blocks differently."""
-    if use.output.dtype != "float32" or op.kernel_family(use.call) != "builtin":
-        return lower_unary(emit, op, use)
-    return emit.in_blocks(
-        use.operand(0),
-        FLOAT_BLOCK,
-        lambda x: emit.math("hard_swish_by_sixth", x),
-        lambda x: emit.math("hard_swish_sixth_last", x),
-    )
 
 
 @rule(LeakyRelu)

@@ -14,13 +14,12 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.types import INTEGER_RANGE
 from qimport.prim.checks import require_padding, require_steps
-from qimport.summation import fold_in_order, fused_multiply_add, sum_in_passes, sum_row
+from qimport.summation import RowOrder, fold_in_order, fused_multiply_add, sum_in_passes, sum_row
 
 ReduceKind = Literal["sum", "prod", "max", "min", "max_last", "min_last"]
 
 WindowKind = Literal["sum", "max"]
 
-RowOrder = Literal["lanes", "packets"]
 
 ReduceStart = Literal["neutral", "zero", "finite", "first"]
 """What a reduction begins with: what changes nothing (-0.0 for a sum, an infinity for an extremum), +0.0, the
@@ -134,7 +133,7 @@ class RowSum(Operation):
     """Sum of float32 along the last dimension, which stays with size 1, in the order of a vector kernel.
 
     ``order`` as in :func:`qimport.summation.sum_row`. C1 float32 throughout, at least one dimension, no row
-    is empty. C2 the result has size 1 there. C3 the order is one of the two.
+    is empty. C2 the result has size 1 there. C3 the order is one of the three.
     """
 
     NAME = "prim.row_sum"
@@ -147,7 +146,7 @@ class RowSum(Operation):
         require(x.dtype == out.dtype == "float32" and len(x.shape) > 0, "C1", f"no row sums of {x} as {out}")
         require(x.shape[-1] > 0, "C1", "rows are empty")
         require(out.shape == (*x.shape[:-1], 1), "C2", f"the result has shape {(*x.shape[:-1], 1)}")
-        require(self.order in ("lanes", "packets"), "C3", f"there is no order {self.order}")
+        require(self.order in get_args(RowOrder), "C3", f"there is no order {self.order}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """:func:`qimport.summation.sum_row`."""

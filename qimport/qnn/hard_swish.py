@@ -12,12 +12,9 @@ from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, Numerics, operation
+from qimport.ir.graph import Call, Numerics, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.unary import UnaryOperation
-
-FLOAT_BLOCK = 4
-"""Elements that the optimized float kernel takes at once."""
 
 
 @operation
@@ -51,6 +48,7 @@ class HardSwish(UnaryOperation):
         "builtin": "hard_swish_by_sixth",
         "xnnpack": "hard_swish_by_gate",
     }
+    LEFTOVERS: ClassVar[Mapping[Numerics, tuple[int, real.Kind]]] = {"builtin": (4, "hard_swish_sixth_last")}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
@@ -62,15 +60,6 @@ class HardSwish(UnaryOperation):
         limit = f"under 128 times that of the output, {after!r}"
         sentence = f"the input scale {before!r} of HARD_SWISH must be {limit}"
         require(ratio < 1 and before < 2**20, "C3", sentence)
-
-    def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """By the element type; the optimized float kernel treats what is left of its blocks differently."""
-        if call.output.dtype != "float32" or self.kernel_family(call) != "builtin":
-            return super().evaluate(call)
-        x = call.array(0).reshape(-1)
-        whole = x.size - x.size % FLOAT_BLOCK
-        parts = real.apply("hard_swish_by_sixth", x[:whole]), real.apply("hard_swish_sixth_last", x[whole:])
-        return (np.concatenate(parts).reshape(call.output.shape),)
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the class."""

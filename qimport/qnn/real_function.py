@@ -34,14 +34,13 @@ class Ceil(RealFunction):
 class Cos(RealFunction):
     """The cosine, within 1 unit in the last place of glibc's ``cosf``.
 
-    xnnpack: XNNPACK's polynomial after a short reduction is within 2^-22, which near zeros of the function is
-    much in units of the last place: 131072 of them for arguments up to 12.
+    xnnpack: :func:`qimport.real.xnnpack.cos`.
     """
 
     NAME = "qnn.cos"
     TFLITE: ClassVar[tuple[str, ...]] = ("COS",)
-    REAL = everywhere("cos")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 131_072}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("cos"), "xnnpack": "cos_of_quotient"}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1}
 
 
 @operation
@@ -71,12 +70,15 @@ class Round(RealFunction):
 @operation
 @dataclass(frozen=True)
 class Sin(RealFunction):
-    """The sine; bounds as of :class:`Cos`."""
+    """The sine, within 1 unit in the last place of glibc's ``sinf``.
+
+    xnnpack: :func:`qimport.real.xnnpack.sin`.
+    """
 
     NAME = "qnn.sin"
     TFLITE: ClassVar[tuple[str, ...]] = ("SIN",)
-    REAL = everywhere("sin")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 131_072}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("sin"), "xnnpack": "sin_of_quotient"}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1}
 
 
 @operation

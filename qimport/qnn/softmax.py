@@ -12,14 +12,18 @@ from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, operation
+from qimport.ir.graph import Array, Call, Numerics, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn import softmax16
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_shape
+from qimport.summation import PACKET, sum_row
 
 INTEGER_BITS = 5
 """Integer bits of the scaled differences in the fixed-point kernel."""
+
+SMALLEST = 2.0**-126
+"""Smaller numbers are 0 in XNNPACK's kernels, which run with denormal numbers switched off."""
 
 SUM_LIMIT = 2**28
 """The fixed-point kernel refuses rows whose sum of exponentials, in units of 2^-19, reaches this: 512."""
@@ -68,9 +72,11 @@ class Softmax(QnnOperation):
     uint8: clamp(trunc(f32(f32(e * inverse) + 0.5))).
 
     int16: :func:`qimport.qnn.softmax16.softmax`.
-    float32: e = f32(exp(f32(f32(v - max(row)) * beta))) over its sum, taken in index order. reference
-    divides, within 2 units in the last place of it; builtin multiplies by the reciprocal, and both it and
-    XNNPACK, which takes a beta of 1, use exponentials and orders of their own: 64 units.
+    float32: e = exp(f32(f32(v - max(row)) * beta)). reference: glibc's ``expf``, over the sum in index order.
+    builtin: :func:`qimport.real.eigen.exp_in_packets` in packets of four elements of the flat tensor, and
+    ``expf`` for the rest; times the reciprocal of the sum in the order ``packets``. xnnpack, which takes a
+    beta of 1: :func:`qimport.real.xnnpack.exp_of_difference`, times the reciprocal of the sum in the order
+    ``fours``; results below 2^-126 are 0.
 
     C1 operand and result are of one 8-bit type, int16 or float32 and of one shape, rank at least 1; 8-bit
     operands may have int16 results. C2 8-bit results have scale 1/256 within 0.1 % and the lowest code as
@@ -117,7 +123,7 @@ class Softmax(QnnOperation):
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the kernel family."""
         if call.output.dtype == "float32":
-            return (self._real(call.array(0)),)
+            return (self._real(call.array(0), self.kernel_family(call)),)
         if call.input(0).dtype == "int16":
             codes = softmax16.softmax(call.array(0).astype(np.int64), call.input(0).quant.scale, self.beta)
             return (codes.astype(np.int16),)
@@ -128,17 +134,20 @@ class Softmax(QnnOperation):
         """float32 with a beta of 1."""
         return call.input(0).dtype == "float32" and self.beta == 1
 
-    def ulp_bound(self, call: Call) -> int:
-        """As the class says."""
-        if call.input(0).dtype != "float32":
-            return 0
-        return 2 if self.kernel_family(call) == "reference" else 64
-
-    def _real(self, x: Array) -> Array:
+    def _real(self, x: Array, family: Numerics) -> Array:
         with np.errstate(all="ignore"):
-            e = real.apply("exp", (x - x.max(-1, keepdims=True)) * np.float32(self.beta))
-            total = np.cumsum(e, axis=-1, dtype=np.float32)[..., -1:]
-            return np.asarray(e / total, np.float32)
+            d = (x - x.max(-1, keepdims=True)) * np.float32(self.beta)
+            if family == "reference":
+                e = real.apply("exp", d)
+                return np.asarray(e / np.cumsum(e, axis=-1, dtype=np.float32)[..., -1:], np.float32)
+            if family == "xnnpack":
+                e = real.apply("exp_of_difference", d)
+                result = e * (np.float32(1) / sum_row(e, "fours"))
+                return np.asarray(np.where(result < SMALLEST, np.float32(0), result), np.float32)
+            flat, whole = d.reshape(-1), d.size - d.size % PACKET
+            parts = real.apply("exp_in_packets", flat[:whole]), real.apply("exp", flat[whole:])
+            e = np.concatenate(parts).reshape(x.shape)
+            return np.asarray(e * (np.float32(1) / sum_row(e, "packets")), np.float32)
 
     def fixed_table(self, scale: float) -> Array:
         """Exponentials in Q0.31 by k; -1 where k lies beyond the kernel's range."""

@@ -53,8 +53,8 @@ class TabulatedFunction(UnaryOperation):
 class Elu(TabulatedFunction):
     """e^v - 1 below 0, v from there on; the interpreter has no reference kernel.
 
-    float32: within 1 unit in the last place of glibc's ``expm1f`` and of XNNPACK's polynomial (60 000
-    arguments); XNNPACK takes numbers below 2^-126 for 0.
+    float32: builtin within 1 unit in the last place of glibc's ``expm1f`` (60 000 arguments); xnnpack
+    :func:`qimport.real.xnnpack.elu`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -64,8 +64,8 @@ class Elu(TabulatedFunction):
     TYPES = ("int8", "float32")
     DELEGATED = ("int8", "float32")
     TABLE = everywhere("elu")
-    REAL = everywhere("elu")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"builtin": 1, "xnnpack": 1}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("elu"), "xnnpack": "elu_of_polynomial"}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"builtin": 1}
 
     IN_REFERENCE = False
 
@@ -75,8 +75,8 @@ class Elu(TabulatedFunction):
 class Exp(TabulatedFunction):
     """e^v.
 
-    float32: within 1 unit in the last place of glibc's ``expf`` (37 of 60 000 arguments differ); xnnpack: 64
-    up to v = 80, as XNNPACK reduces v in float32; it gives 0 for NaN.
+    float32: glibc's ``expf``; xnnpack within 64 units in the last place up to v = 80, as XNNPACK reduces v in
+    float32; it gives 0 for NaN.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -87,7 +87,7 @@ class Exp(TabulatedFunction):
     DELEGATED = ("float32",)
     TABLE = everywhere("exp")
     REAL = everywhere("exp")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 64}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"xnnpack": 64}
 
 
 @operation
@@ -95,9 +95,8 @@ class Exp(TabulatedFunction):
 class Log(TabulatedFunction):
     """The natural logarithm; in tables, numbers that are not positive give the result's lowest code.
 
-    float32: within 1 unit in the last place of glibc's ``logf`` (74 of 60 000 arguments differ); xnnpack: 64
-    of XNNPACK's polynomial but for v from 0.8 to 1.25, where it is within 2^-20; numbers below 2^-126 count
-    as 0.
+    float32: within 1 unit in the last place of glibc's ``logf`` (74 of 60 000 arguments differ); xnnpack
+    :func:`qimport.real.xnnpack.log`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -107,8 +106,8 @@ class Log(TabulatedFunction):
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     TABLE = everywhere("log")
-    REAL = everywhere("log")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1, "xnnpack": 64}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("log"), "xnnpack": "log_of_quotient"}
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1}
 
     def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
         """log v, or the smallest number that the result can hold."""
@@ -122,8 +121,9 @@ class Log(TabulatedFunction):
 class Gelu(TabulatedFunction):
     """v / 2 * erfc(-v sqrt(1/2)), or v / 2 * (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))) if ``approximate``.
 
-    float32: the factor of v / 2 is within 2^-22 of the interpreter's, which near -5, where little is left of
-    it, is much in units of the last place; up to 48 of them from -2 on (60 000 arguments).
+    float32: xnnpack :func:`qimport.real.xnnpack.gelu`, ``gelu_tanh``. reference, builtin:
+    :func:`qimport.real.eigen.gelu_by_tanh`, or within 64 units in the last place of glibc's ``erfcf`` from
+    -2 on (60 000 arguments).
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -138,15 +138,18 @@ class Gelu(TabulatedFunction):
 
     def real_function(self, family: Numerics) -> real.Kind:
         """The form that ``approximate`` chooses."""
-        return "gelu_tanh" if self.approximate else "gelu"
+        if family == "xnnpack":
+            return "gelu_tanh_of_quotient" if self.approximate else "gelu_of_quotient"
+        return "gelu_by_tanh" if self.approximate else "gelu"
 
     def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
-        """The same function in tables."""
-        return real.apply(self.real_function(family), v)
+        """The formula with the functions of the C library."""
+        return real.apply("gelu_tanh" if self.approximate else "gelu", v)
 
     def ulp_bound(self, call: Call) -> int:
         """As the class says, for arguments above -2."""
-        return 64 if call.input(0).dtype == "float32" else 0
+        exact = self.approximate or self.kernel_family(call) == "xnnpack"
+        return 0 if exact or call.input(0).dtype != "float32" else 64
 
 
 @operation
@@ -156,7 +159,8 @@ class Logistic(TabulatedFunction):
 
     8 bits: reference, builtin f32(1 / f32(1 + f32(exp(-v)))); xnnpack exp(v) / (1 + exp(v)) in float64, then
     f32. int16: :mod:`qimport.qnn.sigmoid16`. float32: the reference kernel takes e^v below -9 and 1 above
-    16.619047; within 2 units in the last place of it, 8 of Eigen's and XNNPACK's rational functions.
+    16.619047; builtin :func:`qimport.real.eigen.logistic_in_packets` for whole packets of four elements,
+    ``logistic_by_element`` for the rest; xnnpack :func:`qimport.real.xnnpack.logistic`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 the result's scale is 1/256 for 8 bits, 1/32768
     for int16.
@@ -172,10 +176,11 @@ class Logistic(TabulatedFunction):
         "xnnpack": "logistic",
     }
     REAL: ClassVar[Mapping[Numerics, real.Kind]] = {
-        **everywhere("logistic"),
         "reference": "logistic_by_cases",
+        "builtin": "logistic_in_packets",
+        "xnnpack": "logistic_by_powers",
     }
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 2, "builtin": 8, "xnnpack": 8}
+    LEFTOVERS: ClassVar[Mapping[Numerics, tuple[int, real.Kind]]] = {"builtin": (4, "logistic_by_element")}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
@@ -194,8 +199,8 @@ class Logistic(TabulatedFunction):
 class Tanh(TabulatedFunction):
     """tanh(v), any result scale and zero point in 8 bits.
 
-    int16: :mod:`qimport.qnn.sigmoid16`. float32: within 2 units in the last place of glibc's ``tanhf``, 8 of
-    Eigen's and XNNPACK's rational functions.
+    int16: :mod:`qimport.qnn.sigmoid16`. float32: reference within 2 units in the last place of glibc's
+    ``tanhf``; builtin :func:`qimport.real.eigen.tanh_rational`, xnnpack :func:`qimport.real.xnnpack.tanh`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 the result's scale is 1/32768 for int16.
     """
@@ -205,8 +210,12 @@ class Tanh(TabulatedFunction):
     TYPES = ("int8", "uint8", "int16", "float32")
     DELEGATED = ("int8", "uint8", "float32")
     TABLE = everywhere("tanh")
-    REAL = everywhere("tanh")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 2, "builtin": 8, "xnnpack": 8}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {
+        "reference": "tanh",
+        "builtin": "tanh_rational",
+        "xnnpack": "tanh_of_quotient",
+    }
+    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 2}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""

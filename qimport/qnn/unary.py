@@ -67,6 +67,9 @@ class UnaryOperation(QnnOperation):
     REAL: ClassVar[Mapping[Numerics, real.Kind]] = {}
     """The function of float32 in each kernel family."""
 
+    LEFTOVERS: ClassVar[Mapping[Numerics, tuple[int, real.Kind]]] = {}
+    """Where a kernel takes so many float32 elements of the flat tensor at once: the function of the rest."""
+
     BOUNDS: ClassVar[Mapping[Numerics, int]] = {}
     """Units in the last place that float32 results may be away from the interpreter's."""
 
@@ -109,13 +112,23 @@ class UnaryOperation(QnnOperation):
         """The function of the family for floats, the formula of codes for everything else."""
         x, out = call.input(0), call.output
         if x.dtype == "float32":
-            return (real.apply(self.real_function(self.kernel_family(call)), call.array(0)),)
+            return (self._real(call.array(0), self.kernel_family(call)),)
         codes = code_range(x.dtype) if x.dtype in EIGHT_BIT else call.array(0).astype(np.int64)
         with np.errstate(all="ignore"):
             results = self.codes(codes, x, out, self.kernel_family(call)).astype(out.numpy)
         if x.dtype in EIGHT_BIT:
             return (results[call.array(0).astype(np.int64) - codes[0]],)
         return (results,)
+
+    def _real(self, x: Array, family: Numerics) -> Array:
+        kind = self.real_function(family)
+        if family not in self.LEFTOVERS:
+            return real.apply(kind, x)
+        block, rest = self.LEFTOVERS[family]
+        flat, whole = x.reshape(-1), x.size - x.size % block
+        return np.concatenate((real.apply(kind, flat[:whole]), real.apply(rest, flat[whole:]))).reshape(
+            x.shape
+        )
 
     def real_function(self, family: Numerics) -> real.Kind:
         """The function of float32 in the kernels of ``family``."""

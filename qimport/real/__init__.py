@@ -8,28 +8,37 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from qimport.real import activation, eigen, elementary, rounding, steps
+from qimport.real import activation, eigen, elementary, glibc, rounding, steps, xnnpack
 from qimport.real.steps import Function, Lanes, Steps
 
 Kind = Literal[
     "abs",
     "ceil",
     "cos",
+    "cos_of_quotient",
     "elu",
+    "elu_of_polynomial",
     "erfc",
     "exp",
+    "exp_in_packets",
+    "exp_of_difference",
     "expm1",
     "floor",
     "gelu",
+    "gelu_by_tanh",
+    "gelu_of_quotient",
     "gelu_tanh",
+    "gelu_tanh_of_quotient",
     "hard_swish",
     "hard_swish_by_gate",
     "hard_swish_by_sixth",
     "hard_swish_sixth_last",
     "log",
+    "log_of_quotient",
     "logistic",
     "logistic_by_cases",
     "logistic_by_element",
+    "logistic_by_powers",
     "logistic_in_packets",
     "logistic_of_table",
     "neg",
@@ -43,9 +52,11 @@ Kind = Literal[
     "rsqrt",
     "sign",
     "sin",
+    "sin_of_quotient",
     "sqrt",
     "square",
     "tanh",
+    "tanh_of_quotient",
     "tanh_rational",
 ]
 """Names of the functions."""
@@ -65,19 +76,33 @@ def _rounded(function: Function, at: Steps, x: Lanes) -> Lanes:
     return at.rounded(function, x)
 
 
+_ROUNDED: dict[str, Function] = {
+    **{name: function for name, function in FUNCTIONS64.items() if name != "sqrt"},
+    "exp": glibc.exp,
+}
+
 FUNCTIONS: dict[str, Function] = {
     "abs": steps.absolute,
     "ceil": rounding.ceil,
+    "cos_of_quotient": xnnpack.cos,
     "elu": activation.elu,
+    "elu_of_polynomial": xnnpack.elu,
+    "exp_in_packets": eigen.exp_in_packets,
+    "exp_of_difference": xnnpack.exp_of_difference,
     "floor": rounding.floor,
     "gelu": activation.gelu,
+    "gelu_by_tanh": eigen.gelu_by_tanh,
+    "gelu_of_quotient": xnnpack.gelu,
     "gelu_tanh": activation.gelu_tanh,
+    "gelu_tanh_of_quotient": xnnpack.gelu_tanh,
     "hard_swish": activation.hard_swish,
     "hard_swish_by_gate": activation.hard_swish_by_gate,
     "hard_swish_by_sixth": activation.hard_swish_by_sixth,
     "hard_swish_sixth_last": activation.hard_swish_sixth_last,
+    "log_of_quotient": xnnpack.log,
     "logistic_by_cases": activation.logistic_by_cases,
     "logistic_by_element": eigen.logistic_by_element,
+    "logistic_by_powers": xnnpack.logistic,
     "logistic_in_packets": eigen.logistic_in_packets,
     "logistic_of_table": activation.logistic_of_table,
     "neg": steps.negative,
@@ -90,10 +115,12 @@ FUNCTIONS: dict[str, Function] = {
     "round": rounding.nearest_even_upwards,
     "rsqrt": activation.reciprocal_square_root,
     "sign": rounding.sign,
+    "sin_of_quotient": xnnpack.sin,
     "sqrt": rounding.square_root,
     "square": activation.square,
+    "tanh_of_quotient": xnnpack.tanh,
     "tanh_rational": eigen.tanh_rational,
-    **{name: partial(_rounded, function) for name, function in FUNCTIONS64.items() if name != "sqrt"},
+    **{name: partial(_rounded, function) for name, function in _ROUNDED.items()},
 }
 """Each function as float32 steps."""
 

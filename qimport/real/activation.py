@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from qimport.real.elementary import erfc, exp, expm1, tanh
-from qimport.real.steps import Lanes, Steps, settled
+from qimport.real.elementary import erfc, expm1, tanh
+from qimport.real.glibc import exp
+from qimport.real.steps import Lanes, Steps, negative, settled
 
 
 def _f32(value: float) -> float:
@@ -44,7 +45,7 @@ def reciprocal_square_root(at: Steps, x: Lanes) -> Lanes:
 
 def logistic_by_cases(at: Steps, x: Lanes) -> Lanes:
     """``reference_ops::Logistic``: e^x below -9, 1 above 16.619047, 1 / (1 + e^-x) between."""
-    middle = 1.0 / (1.0 + at.rounded(exp, 0.0 - x))
+    middle = 1.0 / (1.0 + at.rounded(exp, negative(at, x)))
     value = at.choose(x < -9.0, at.rounded(exp, x), middle)
     return at.choose(x > _f32(16.619047164916992), 1.0, value)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from qimport.real.glibc import exp
-from qimport.real.rounding import floor
-from qimport.real.steps import Lanes, Steps, polynomial
+from qimport.real.rounding import floor, scaled_down
+from qimport.real.steps import Lanes, Steps, polynomial, settled
 
 
 def _f32(value: float) -> float:
@@ -43,6 +43,31 @@ def tanh_rational(at: Steps, x: Lanes) -> Lanes:
     square = bounded * bounded
     numerator = (square * bounded) * polynomial(square, _TANH_NUMERATOR) + bounded
     return at.choose(x == x, numerator / polynomial(square, _TANH_DENOMINATOR), x)
+
+
+_HIGHEST = _f32(88.723)
+_EVEN = [
+    _f32(c)
+    for c in (0.49999988079071044921875, 4.166965186595916748046875e-2, 1.37449637986719608306884765625e-3)
+]
+_ODD = [_f32(c) for c in (0.16666518151760101318359375, 8.36894474923610687255859375e-3)]
+
+
+def exp_in_packets(at: Steps, x: Lanes) -> Lanes:
+    """``pexp_float`` of x up to 0: a polynomial around the nearest power of two."""
+    bounded = at.choose(x < _HIGHEST, x, _HIGHEST)
+    m = floor(at, bounded * _f32(1.44269504088896341) + 0.5)
+    r = m * -_LN2_LOW + (m * -_LN2_HIGH + bounded)
+    square = r * r
+    middle = r * polynomial(square, _ODD) + polynomial(square, _EVEN)
+    result = scaled_down(at, square * middle + (r + 1.0), m)
+    return at.choose(x == x, at.choose(x < _LOGISTIC_ZERO, 0.0, result), x)
+
+
+def gelu_by_tanh(at: Steps, x: Lanes) -> Lanes:
+    """x / 2 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the cube first."""
+    inner = _f32(0.7978845608028654) * (x + _f32(0.044715) * (x * x * x))
+    return settled(at, x, 0.5 * x * (1.0 + tanh_rational(at, inner)))
 
 
 def logistic_in_packets(at: Steps, x: Lanes) -> Lanes:

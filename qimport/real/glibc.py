@@ -16,29 +16,18 @@ _MAGIC = 1.5 * 2.0**52
 """Adding it leaves an integer in the low bits of a float64."""
 
 _POWERS = [2.0 ** (number / _STEPS) for number in range(_STEPS)]
-_LOWEST = -200.0
-"""Results below e^-104 are 0 in float32; further down the table's exponents end."""
+_BOUND = 200.0
+"""Results below e^-104 are 0 in float32, those above e^89 infinite; far beyond float64's exponents end."""
 
 
 def exp(at: Steps, x: Lanes) -> Lanes:
-    """e^x in float64, to be rounded to float32, for x up to 200."""
-    bounded = at.choose(x > _LOWEST, x, _LOWEST)
+    """e^x in float64, to be rounded to float32."""
+    bounded = at.choose(x > -_BOUND, x, -_BOUND)
+    bounded = at.choose(bounded < _BOUND, bounded, _BOUND)
     scaled = bounded * _SCALE
     shifted = scaled + _MAGIC
     r = scaled - (shifted - _MAGIC)
     bits = at.bits(shifted)
-    power = _power(at, bits) * at.floats(((bits >> 5) << 52) + (1023 << 52))
+    power = at.pick(bits, _POWERS) * at.floats(((bits >> 5) << 52) + (1023 << 52))
     square = r * r
     return at.choose(x == x, ((r * _CUBIC + _SQUARE) * square + (r * _LINEAR + 1.0)) * power, x)
-
-
-def _power(at: Steps, bits: Lanes) -> Lanes:
-    """2^(i/32) of the low five bits i: a tree of choices, from the highest bit on."""
-
-    def choose(first: int, count: int) -> Lanes:
-        if count == 1:
-            return _POWERS[first]
-        half = count // 2
-        return at.choose((bits & half) == half, choose(first + half, half), choose(first, half))
-
-    return choose(0, _STEPS)

@@ -41,3 +41,24 @@ def square_root(at: Steps, x: Lanes) -> Lanes:
     """
     root = at.choose(x == x, at.sqrt(absolute(at, x)), x)
     return at.choose(x < 0.0, not_a_number(at, x), root)
+
+
+LOWEST_EXPONENT = -180.0
+"""Numbers about 1 times this power of two are 0 in float32."""
+
+_MAGIC = 1.5 * 2.0**23
+"""Adding it leaves an integer in the low bits of a float32."""
+
+
+def scaled_down(at: Steps, x: Lanes, exponent: Lanes) -> Lanes:
+    """x * 2^floor(exponent) of float32, rounded once, for x about 1 and exponents up to 0.
+
+    The first of two factors leaves a normal number.
+    """
+    whole = floor(at, at.choose(exponent > LOWEST_EXPONENT, exponent, LOWEST_EXPONENT))
+    first = at.choose(whole > -64.0, whole, -64.0)
+    return (x * _power_of_two(at, first)) * _power_of_two(at, whole - first)
+
+
+def _power_of_two(at: Steps, exponent: Lanes) -> Lanes:
+    return at.floats((at.bits(exponent + _MAGIC) << 23) + (127 << 23))

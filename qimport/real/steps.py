@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from qimport.summation import fused_multiply_add
+
 Lanes = Any
 """Floats, integers or truth values; a NumPy array or lanes of generated code."""
 
@@ -36,8 +38,14 @@ class Steps(Protocol):
     def choose(self, condition: Lanes, yes: Lanes | float, no: Lanes | float) -> Lanes:
         """``yes`` where ``condition`` holds, else ``no``."""
 
+    def pick(self, index: Lanes, table: Sequence[float]) -> Lanes:
+        """``table`` at the low bits of integers; it has a power of two entries."""
+
     def sqrt(self, value: Lanes) -> Lanes:
         """The correctly rounded square root."""
+
+    def fma(self, a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
+        """a * b + c of float32 lanes, rounded once."""
 
     def rounded(self, function: Function, value: Lanes) -> Lanes:
         """``function`` of float32 lanes, computed in float64 and rounded to float32 once."""
@@ -106,6 +114,14 @@ class NumPySteps:
     def choose(self, condition: Lanes, yes: Lanes | float, no: Lanes | float) -> Lanes:
         """``numpy.where`` in the element type."""
         return np.asarray(np.where(condition, yes, no), self.element)
+
+    def pick(self, index: Lanes, table: Sequence[float]) -> Lanes:
+        """``numpy.take``."""
+        return np.asarray(table, self.element)[np.asarray(index & (len(table) - 1), np.int64)]
+
+    def fma(self, a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
+        """:func:`qimport.summation.fused_multiply_add`."""
+        return fused_multiply_add(a, b, c)
 
     def sqrt(self, value: Lanes) -> Lanes:
         """``numpy.sqrt``, which is IEEE's."""

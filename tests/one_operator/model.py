@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from qimport.ir.graph import NUMERICS, Array, Numerics
 from tests.cases import Draw, OperatorCase
@@ -13,8 +13,9 @@ from tests.cases import Draw, OperatorCase
 class OneOperator:
     """A file with one operator, and the inputs of successive invocations; state carries over between them.
 
-    ``bound`` is the largest distance from the interpreter's floats in units of the last place, 0 = bytes.
-    ``modes`` are those in which the interpreter's results mean anything.
+    ``bound`` is the largest distance from the interpreter's floats in units of the last place, 0 = bytes;
+    ``bounds`` are those of modes that differ. ``modes`` are those in which the interpreter's results mean
+    anything.
     """
 
     file: bytes
@@ -22,6 +23,7 @@ class OneOperator:
     text: str
     bound: int = 0
     modes: tuple[Numerics, ...] = NUMERICS
+    bounds: Mapping[Numerics, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: OperatorCase) -> OneOperator:

@@ -41,7 +41,7 @@ def operand(draw: Draw, dtype: str, spread: float) -> Operand:
 
 
 def case_of(op: QnnOperation, x: Operand, out: TensorType, **options: object) -> OneOperator:
-    """A model with the bound of its worst mode."""
+    """A model with the bound of each mode."""
     return with_bound(OperatorCase(op, (x,), out, op.TFLITE[0], options, version=1))
 
 

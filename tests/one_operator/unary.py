@@ -29,7 +29,7 @@ POSITIVE = (Sqrt, Rsqrt)
 REAL_RANGES: dict[type[UnaryOperation], tuple[float, float]] = {
     Exp: (-80.0, 80.0),
     Gelu: (-2.0, 8.0),
-    Log: (1.25, 30.0),
+    Log: (0.001, 30.0),
     Rsqrt: (0.001, 30.0),
     Sqrt: (0.0, 30.0),
 }
@@ -147,9 +147,9 @@ def drawn(kind: type[UnaryOperation], dtype: str, draw: Draw) -> OperatorCase:
 
 
 def with_bound(case: OperatorCase) -> OneOperator:
-    """A model with the bound of the worst mode."""
-    bound = max(case.op.ulp_bound(case.call(mode)) for mode in NUMERICS)
-    return OneOperator(case.file(), (case.inputs,), str(case), bound)
+    """A model with the bound of each mode."""
+    bounds = {mode: case.op.ulp_bound(case.call(mode)) for mode in NUMERICS}
+    return OneOperator(case.file(), (case.inputs,), str(case), bounds=bounds)
 
 
 def _generated(kind: type[UnaryOperation], dtype: str, draw: Draw) -> OneOperator:

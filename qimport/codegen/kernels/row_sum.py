@@ -30,7 +30,10 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
 
     def row(number: Index, phase: int) -> None:
         first = fn.mul(number, length)
-        total = sums.lanes(first) if op.order == "lanes" else sums.packets(first, -phase * length % PACKET)
+        if op.order == "packets":
+            total = sums.packets(first, -phase * length % PACKET)
+        else:
+            total = sums.lanes(first, op.order == "fours")
         access.store(fn, kernel, total, fn.mul(number, stride))
 
     def group(number: Index) -> None:
@@ -60,10 +63,10 @@ class _Rows:
     def _lane(self, vector: Any, number: int) -> Any:
         return self.fn.b.extract_element(vector, ir.Constant(I32, number))
 
-    def lanes(self, first: Index) -> Any:
-        """``sum_row(..., "lanes")`` of the row from element ``first`` on."""
+    def lanes(self, first: Index, fours: bool) -> Any:
+        """``sum_row(..., "lanes")`` or ``"fours"`` of the row from element ``first`` on."""
         whole = self.length // SUM_LANES
-        paired = whole - whole % 2
+        paired = whole - whole % (4 if fours else 2)
 
         def pair(k: Index, *sums: Any) -> list[Any]:
             places = [self.fn.add(first, self.fn.mul(self.fn.add(k, i), SUM_LANES)) for i in range(2)]
@@ -71,9 +74,10 @@ class _Rows:
 
         zero = constant(vector_type(F32, SUM_LANES), 0.0)
         one, two = self.fn.loop(0, paired, 2, pair, [zero, zero])
-        if whole % 2:
-            one = self._add(one, self._load(self.fn.add(first, paired * SUM_LANES), SUM_LANES))
-        total = self._add(one, two)
+        total = self._add(one, two) if fours else one
+        for k in range(paired, whole):
+            total = self._add(total, self._load(self.fn.add(first, k * SUM_LANES), SUM_LANES))
+        total = total if fours else self._add(total, two)
         if self.length % SUM_LANES:
             total = self._add(total, self._rest(self.fn.add(first, whole * SUM_LANES), zero))
         while (half := lanes_of(total) // 2) > 1:
