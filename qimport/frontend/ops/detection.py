@@ -21,6 +21,9 @@ def detection_postprocess(context: OperatorContext) -> None:
     """Decode boxes and choose the best."""
     context.operands(3, results=4)
     encodings, scores, anchors = (context.input(index) for index in range(3))
+    if encodings.type.shape[:2] != (1, *anchors.type.shape[:1]):
+        sentence = f"boxes of shape {encodings.type.shape} do not fit anchors of shape {anchors.type.shape}"
+        context.misfit(f"{sentence}; expected a batch of 1 with as many boxes", encodings)
     for value in (encodings, scores, anchors):
         checks.one_of(context, value, ("float32", "uint8"))
         if value.type.dtype == "uint8":

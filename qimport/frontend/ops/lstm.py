@@ -119,12 +119,24 @@ def _direction(
     y = context.out.type.with_shape((*context.input(0).type.shape[:-1], recurrent[1]))
     places = [positions[position] for position in (OUTPUT_STATE, CELL_STATE)]
     states = [context.state(position) for position in places]
+    _check_batch(context, states[0], recurrent[1], time_major)
     types = (y, *(state.type for state in states))
     names = (context.out.name, *(f"{state.name}.next" for state in states))
     result, *following = context.steps(op, operands, types, names)
     for position, value in zip(places, following, strict=True):
         context.set_state(position, value)
     return result
+
+
+def _check_batch(context: OperatorContext, state: Value, cells: int, time_major: bool) -> None:
+    """Check that the state, whose shape the file fixes, is for as many rows as the input has."""
+    x = context.input(0)
+    batch = x.type.shape[:-1][-1 if time_major else 0]
+    if state.type.size != batch * cells:
+        sentence = (
+            f"the state {state.name!r} of shape {state.type.shape} does not hold {batch} rows of {cells}"
+        )
+        context.misfit(sentence, x)
 
 
 def _quantization(
