@@ -18,6 +18,7 @@ from qimport.qnn.div import Div
 from qimport.qnn.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from qimport.qnn.float_batch_matmul import FloatBatchMatmul, HybridBatchMatmul
 from qimport.qnn.float_conv2d import FloatConv2d
+from qimport.qnn.float_conv3d import FloatConv3d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
 from qimport.qnn.float_transpose_conv import FloatTransposeConv
@@ -104,6 +105,7 @@ __all__ = [
     "Exp",
     "FloatBatchMatmul",
     "FloatConv2d",
+    "FloatConv3d",
     "FloatDense",
     "FloatDepthwiseConv2d",
     "FloatTransposeConv",

@@ -38,9 +38,9 @@ def read_window(
         context.unsupported(f"stride {stride}, dilation {dilation}: expected at most {MAX_STEP}", x)
     same = context.option("padding") == "SAME"
     _, height, width, _ = x.type.shape
-    rows = _along(height, size[0], stride[0], dilation[0], same)
-    columns = _along(width, size[1], stride[1], dilation[1], same)
-    extent = (rows[0], columns[0])
+    rows = along(height, size[0], stride[0], dilation[0], same)
+    columns = along(width, size[1], stride[1], dilation[1], same)
+    extent = (rows.count, columns.count)
     reach = tuple(
         (count - 1) * step + (taps - 1) * apart + 1
         for count, step, taps, apart in zip(extent, stride, size, dilation, strict=True)
@@ -49,14 +49,22 @@ def read_window(
         context.unsupported(f"windows of {size} reach over {reach} elements; expected at most {MAX_REACH}", x)
     if min(extent) < 1:
         context.misfit(f"a window of {size} with dilation {dilation} does not fit into {height} x {width}", x)
-    return Window(stride, dilation, (rows[1], columns[1]), extent)
+    return Window(stride, dilation, (rows.padding, columns.padding), extent)
 
 
-def _along(length: int, size: int, stride: int, dilation: int, same: bool) -> tuple[int, tuple[int, int]]:
+@dataclass(frozen=True)
+class Along:
+    """One dimension of a window: how many results, and padding before and after."""
+
+    count: int
+    padding: tuple[int, int]
+
+
+def along(length: int, size: int, stride: int, dilation: int, same: bool) -> Along:
     """Return result size and padding before and after in one dimension; SAME puts the odd element after."""
     reach = (size - 1) * dilation + 1
     if not same:
-        return (length + stride - reach) // stride, (0, 0)
+        return Along((length + stride - reach) // stride, (0, 0))
     count = -(-length // stride)
     total = max(0, (count - 1) * stride + reach - length)
-    return count, (total // 2, total - total // 2)
+    return Along(count, (total // 2, total - total // 2))
