@@ -11,7 +11,7 @@ from typing import Any
 from qimport.ir.graph import Graph, Node, Value
 from qimport.ir.types import DTYPES, TensorType
 from qimport.prim.mac import Mac
-from qimport.qnn.convolution import WeightedOperation
+from qimport.qnn.weighted import WeightedOperation
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
 from qimport.lower.pipeline import lower
 from qimport.oracle import Oracle, OracleRefused
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.convolution import Padding
+from qimport.qnn.geometry import Padding
 from tests.flatbuffer_builder import ModelBuilder
 from tests.single_op import expect_same, quantized
 

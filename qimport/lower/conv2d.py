@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qimport import prim
 from qimport.ir.graph import Value
-from qimport.lower.convolution import emit_weighted
+from qimport.lower.weighted import emit_weighted
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.conv2d import Conv2d
 

@@ -11,8 +11,8 @@ from qimport import prim
 from qimport.ir.graph import Numerics, Value
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter
-from qimport.qnn.convolution import Padding
 from qimport.qnn.float_weighted import Sums, bounds
+from qimport.qnn.geometry import Padding
 from qimport.qnn.optimized_product import Part, block_of, parts_of
 
 NO_PADDING: Padding = ((0, 0), (0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,11 +111,25 @@ def _rounded(emit: Emitter, scaled: Value, size_of_block: int = BLOCK) -> Value:
     return emit.concat(parts, 1)
 
 
-def emit_hybrid(emit: Emitter, op: HybridOperation, use: Use, x: Value, w: Value, mac: prim.Mac) -> Value:
-    """x NHWC quantized by rows, products with w OHWI, scales, bias and activation."""
+def emit_hybrid(
+    emit: Emitter,
+    op: HybridOperation,
+    use: Use,
+    x: Value,
+    w: Value,
+    mac: prim.Mac,
+    excess: Callable[[Rows], Value | None] | None = None,
+) -> Value:
+    """x NHWC quantized by rows, products with w OHWI, scales, bias and activation.
+
+    ``excess`` gives what is added to the sums.
+    """
     size = op.row_size(use.call)
     rows = emit_rows(emit, emit.reshape(x, (x.type.size // size, size)), op.dynamic_kind(use.call))
     acc = emit_row_sums(emit, rows, x.type.shape, as_int8(emit, w), mac)
+    more = excess(rows) if excess is not None else None
+    if more is not None:
+        acc = emit.binary("add", acc, more)
     per_row = (acc.type.shape[0], *_pixels(rows, acc), 1)
     scale = emit.reshape(rows.scale, per_row)
     bias = use.operands[2] if len(use.operands) > 2 else None

@@ -6,12 +6,12 @@ import numpy as np
 
 from qimport import prim
 from qimport.ir.graph import Value
-from qimport.ir.types import TensorType
-from qimport.lower.convolution import reshaped
+from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.lower.weighted import reshaped
 from qimport.lower.float_weighted import emit_activation
-from qimport.lower.hybrid import emit_hybrid, emit_rows
+from qimport.lower.hybrid import Rows, emit_hybrid, emit_rows
 from qimport.lower.rule import Emitter, Use, rule
-from qimport.qnn.hybrid_dense import NIBBLE_ZERO, HybridDense
+from qimport.qnn.hybrid_dense import NIBBLE_ZERO, SIGN_EXCESS, HybridDense, stored_nibbles
 
 
 @rule(HybridDense)
@@ -22,8 +22,32 @@ def lower_hybrid_dense(emit: Emitter, op: HybridDense, use: Use) -> Value:
     if op.stores_nibbles(use.call):
         return _lower_nibbles(emit, op, use)
     rows = emit.reshape(x, (x.type.size // depth, 1, 1, depth))
-    result = emit_hybrid(emit, op, use, rows, reshaped(emit, w, (outputs, 1, 1, depth)), prim.Mac())
+
+    def excess(rows: Rows) -> Value | None:
+        return _excess(emit, w, rows.codes, op.signed_depth(use.call))
+
+    result = emit_hybrid(emit, op, use, rows, reshaped(emit, w, (outputs, 1, 1, depth)), prim.Mac(), excess)
     return emit.reshape(result, use.output.shape)
+
+
+def _excess(emit: Emitter, w: Value, codes: Value, depth: int) -> Value | None:
+    """What weights of -128 add to the sums over the first ``depth`` products; None for nothing."""
+    count, outputs = codes.type.shape[0], w.type.shape[0]
+    if depth == 0:
+        return None
+    if w.data is None:
+        first = emit.slice(w, (0, 0), (outputs, depth), (1, 1))
+        lowest = emit.cast(emit.compare("equal", first, INTEGER_RANGE["int8"][0]), "int8")
+    else:
+        lowest = emit.constant((w.data[:, :depth] == INTEGER_RANGE["int8"][0]).astype(np.int8))
+        if not np.any(lowest.data):
+            return None
+    negative = emit.binary("min", emit.slice(codes, (0, 0), (count, depth), (1, 1)), 0)
+    images, mac = emit.reshape(negative, (count, 1, 1, depth)), prim.Mac()
+    weights = reshaped(emit, lowest, (outputs, 1, 1, depth))
+    no_bias = emit.constant(np.zeros(outputs, np.int32))
+    sums = emit.emit(mac, (images, weights, no_bias), mac.result_type(images.type, weights.type))
+    return emit.binary("mul", sums, SIGN_EXCESS)
 
 
 def _lower_nibbles(emit: Emitter, op: HybridDense, use: Use) -> Value:
@@ -33,9 +57,7 @@ def _lower_nibbles(emit: Emitter, op: HybridDense, use: Use) -> Value:
     outputs, depth = w.type.shape
     count = x.type.size // depth
     rows = emit_rows(emit, emit.reshape(x, (count, depth)), op.dynamic_kind(use.call))
-    stored = emit.constant(
-        (w.data.astype(np.int64) + NIBBLE_ZERO).astype(np.int8).reshape(outputs, 1, 1, depth)
-    )
+    stored = emit.constant((stored_nibbles(w.data) + NIBBLE_ZERO).astype(np.int8).reshape(outputs, 1, 1, -1))
     codes, mac = emit.reshape(rows.codes, (count, 1, 1, depth)), prim.Mac()
     no_bias = emit.constant(np.zeros(outputs, np.int32))
     acc = emit.emit(mac, (codes, stored, no_bias), mac.result_type(codes.type, stored.type))

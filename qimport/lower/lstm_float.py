@@ -7,7 +7,7 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
-from qimport.lower.convolution import transposed
+from qimport.lower.weighted import transposed
 from qimport.lower.float_weighted import PIXEL, constant_or_reshape, emit_sums
 from qimport.lower.rule import Emitter, Use
 from qimport.qnn.float_weighted import OPTIMIZED

@@ -11,9 +11,9 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import Quantization, TensorType
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.convolution import has_bias
 from qimport.qnn.dynamic_quantization import DynamicKind, quantize_rows
 from qimport.qnn.float_weighted import ACTIVATION_BOUNDS, bias_of, bounds
+from qimport.qnn.geometry import has_bias, verify_rows
 from qimport.qnn.hybrid_dense import HybridDense, has_nibble_kernel
 from qimport.summation import Float32, fused_multiply_add
 
@@ -70,11 +70,8 @@ class BlockwiseDense(QnnOperation):
         """Check C1-C5."""
         x, w, s, out = call.input(0), call.input(1), call.input(SCALES), call.output
         require(x.dtype == out.dtype == "float32", "C1", "input and result must be float32")
-        require(w.dtype == "int4" and len(w.shape) == 2, "C1", "the weights must be int4 of rank 2")
-        outputs, depth = w.shape
-        require(depth > 0 and x.size % depth == 0, "C2", f"{x} does not consist of rows of {depth}")
-        fits = bool(out.shape) and out.shape[-1] == outputs and out.size == x.size // depth * outputs
-        require(fits, "C2", f"the result must hold {x.size // depth} rows of {outputs}")
+        require(w.dtype == "int4", "C1", "the weights must be int4")
+        outputs, depth = verify_rows(call), w.shape[1]
         require(
             self.block > 0 and depth % self.block == 0, "C3", f"blocks of {self.block} do not fit {depth}"
         )

@@ -5,24 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
-from qimport.fixedpoint import Int, Rounding
-from qimport.ir.check import require
+from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Call, operation
-from qimport.qnn.convolution import WeightedOperation, effective_scales, has_bias
+from qimport.qnn.geometry import DenseGeometry, has_bias
+from qimport.qnn.weighted import WeightedOperation, effective_scales
 
 _PER_BYTE = {"int4": 2, "int2": 4}
 
 
 @operation
 @dataclass(frozen=True)
-class Dense(WeightedOperation):
-    """Matrix product with a weight matrix.
-
-    Operands: x (flattened to [rows, K]), w [N, K], bias int32[N] or None (counts as zeros). The result has
-    rows * N elements, N along its last dimension; which rank, its type says.
+class Dense(DenseGeometry, WeightedOperation):
+    """Matrix product with a weight matrix: DenseGeometry of integers.
 
         acc[r,n] = bias[n] + sum (x - z_x) * (w - z_w), modulo 2^32 (int16 with int64 bias: 2^64)
         code     = clamp(rescale(acc, s_x * s_w[n] / s_out) + z_out, low, high)
@@ -39,8 +33,7 @@ class Dense(WeightedOperation):
                 takes int4 and int2 weights if rows are whole bytes
 
     C1 x is int8, uint8 or int16; the result is of that type, or int16 beside uint8; w is uint8 beside uint8,
-    otherwise int8, int4 or int2; w has rank 2. C2 K divides the size of x; the result has
-    rows * N elements and N along its last dimension. C3 x and the result have one scale; w has one, or N
+    otherwise int8, int4 or int2. C2 see DenseGeometry. C3 x and the result have one scale; w has one, or N
     with zero points 0; only weights of 8 bits and one scale have a zero point; int16 input and result have
     none. C4 bias is int32[N], or int64[N] beside int16, with zero point 0. C5 the activation is one of the
     schema's.
@@ -51,7 +44,6 @@ class Dense(WeightedOperation):
 
     NAME = "qnn.dense"
     TFLITE = ("FULLY_CONNECTED",)
-    WEIGHT_AXIS = 0
     WEIGHT_TYPES: ClassVar = {
         "int8": ("int8", "int4", "int2"),
         "uint8": ("uint8",),
@@ -60,22 +52,10 @@ class Dense(WeightedOperation):
     RESULT_TYPES: ClassVar = {"uint8": ("uint8", "int16")}
     DELEGATED_WEIGHTS: ClassVar = {"int8": ("int8", "int4", "int2"), "uint8": ("uint8",)}
     NEEDS_BIAS_TO_DELEGATE = False
+    OFFSET_WEIGHTS = ("int8", "uint8")
 
-    activation: str = "NONE"
     constant_weights: bool = True
     bias_read_as_int64: bool = False
-
-    def verify(self, call: Call) -> None:
-        """Check C1-C5."""
-        x, w, out = call.input(0), call.input(1), call.output
-        require(len(w.shape) == 2, "C1", "the weights must have rank 2")
-        outputs, depth = w.shape
-        require(depth > 0 and x.size % depth == 0, "C2", f"{x} does not consist of rows of {depth}")
-        fits = bool(out.shape) and out.shape[-1] == outputs and out.size == x.size // depth * outputs
-        require(fits, "C2", f"the result must hold {x.size // depth} rows of {outputs}")
-        self.verify_weights(call, outputs)
-        zero_free = w.dtype in ("int8", "uint8") or not any(w.quant.zero_points)
-        require(zero_free, "C3", f"{w.dtype} weights must have zero points 0")
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """See the class."""
@@ -121,9 +101,3 @@ class Dense(WeightedOperation):
                 " the interpreter's reference kernel reads it as int64"
             )
         return super().unsupported(call)
-
-    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """One matrix product."""
-        rows = x.reshape(-1, w.shape[1]).astype(np.float64)
-        acc: npt.NDArray[np.float64] = rows @ w.astype(np.float64).T
-        return acc.reshape(call.output.shape)

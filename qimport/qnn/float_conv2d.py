@@ -6,21 +6,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
-from qimport.qnn.convolution import DEPTHWISE_TAPS, Padding, verify_window
-from qimport.qnn.float_weighted import DELEGATE, OPTIMIZED, REFERENCE, FloatWeighted, Sums, patches, product
+from qimport.qnn.float_weighted import DELEGATE, OPTIMIZED, REFERENCE, FloatWeighted, Sums, product
+from qimport.qnn.geometry import Conv2dGeometry
 from qimport.summation import Float32
 
 
 @operation
 @dataclass(frozen=True)
-class FloatConv2d(FloatWeighted):
+class FloatConv2d(Conv2dGeometry, FloatWeighted):
     """Two-dimensional convolution of floats, possibly in groups.
 
-    Operands: x NHWC, w OHWI with I = C / groups, bias [O] or None (counts as zeros). ``padding`` is
-    ((top, bottom), (left, right)); taps outside the image are products with 0, which no finite weight tells
-    from no product.
+    Conv2dGeometry of float32; taps outside the image are products with 0, which no finite weight tells from
+    no product.
 
         y[n,y,x,o] = activation(bias[o] + sum over rows, columns and channels of the window of x * w)
 
@@ -34,46 +32,24 @@ class FloatConv2d(FloatWeighted):
                 before rows (f32-dwconv). The delegate flushes subnormal numbers to zero, which is not
                 reproduced.
 
-    C1 float32; ranks are 4. C2 the result shape follows from window, stride, dilation, padding and O;
-    I * groups = C and groups divides O. C3 bias is [O]. C4 the activation is one of the schema's.
-
-    ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
+    C1 float32. C2 see Conv2dGeometry. C3 bias is [O]. C4 the activation is one of the schema's.
     """
 
     NAME = "qnn.float_conv2d"
     TFLITE = ("CONV_2D",)
 
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    padding: Padding = ((0, 0), (0, 0))
-    groups: int = 1
-    activation: str = "NONE"
-    constant_weights: bool = True
-
-    def verify(self, call: Call) -> None:
-        """Check C1-C4."""
-        x, w, out = call.input(0), call.input(1), call.output
-        require(len(x.shape) == len(w.shape) == len(out.shape) == 4, "C1", "ranks must be 4")
-        outputs, kh, kw, depth = w.shape
-        verify_window(call, (kh, kw), self.stride, self.dilation, self.padding)
-        fits = self.groups > 0 and depth * self.groups == x.shape[3] and outputs % self.groups == 0
-        require(fits and out.shape[3] == outputs, "C2", f"{self.groups} groups do not fit {w}")
-        self.verify_floats(call, outputs)
-
     def sums(self, call: Call) -> Sums:
         """See the class."""
         family = self.kernel_family(call)
         if family == "xnnpack":
-            outputs, kh, kw, depth = call.input(1).shape
-            depthwise = outputs == self.groups and depth == 1 and kh * kw <= DEPTHWISE_TAPS
-            return replace(DELEGATE, columns_first=depthwise)
+            return replace(DELEGATE, columns_first=self.is_depthwise(call))
         return OPTIMIZED if family == "builtin" and self.groups == 1 else REFERENCE
 
     def products(self, call: Call, bias: Float32, sums: Sums) -> Float32:
         """A matrix product of patches and weights per group."""
         w = call.array(1)
         outputs, kh, kw, depth = w.shape
-        seen = patches(call.array(0), (kh, kw), self.stride, self.dilation, self.padding, sums.columns_first)
+        seen = self.patches(call.array(0), (kh, kw), call, sums.columns_first)
         axes = (2, 1, 3, 0) if sums.columns_first else (1, 2, 3, 0)
         matrix = w.transpose(axes).reshape(-1, outputs)
         size, found = outputs // self.groups, []

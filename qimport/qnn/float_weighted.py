@@ -9,8 +9,7 @@ import numpy as np
 from qimport import summation
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Numerics
-from qimport.qnn.base import QnnOperation
-from qimport.qnn.convolution import Padding, has_bias
+from qimport.qnn.geometry import Geometry, has_bias
 from qimport.qnn.optimized_product import optimized_product
 from qimport.summation import Float32
 
@@ -60,7 +59,7 @@ def bounds(activation: str, family: Numerics) -> tuple[float, float]:
     return max(low, -LARGEST), min(high, LARGEST)
 
 
-class FloatWeighted(QnnOperation):
+class FloatWeighted(Geometry):
     """Operands x, w, bias or None, all float32; sums of products in the order :meth:`sums` states."""
 
     activation: str
@@ -84,8 +83,9 @@ class FloatWeighted(QnnOperation):
         """Whether weights and bias are stored in the file."""
         return self.constant_weights
 
-    def verify_floats(self, call: Call, channels: int) -> None:
-        """Check element types, bias and activation."""
+    def verify(self, call: Call) -> None:
+        """Check C1-C4."""
+        channels = self.verify_geometry(call)
         types = [type_ for type_ in (*call.inputs, call.output) if type_ is not None]
         require(all(type_.dtype == "float32" for type_ in types), "C1", "operands and result must be float32")
         if has_bias(call):
@@ -109,26 +109,3 @@ def product(x: Float32, w: Float32, bias: Float32, sums: Sums) -> Float32:
         start = bias if sums.bias_first else zeros
         result = summation.matrix_product(x, w, start, fused=sums.fused)
         return result if sums.bias_first else np.asarray(result + bias, np.float32)
-
-
-def patches(
-    x: Float32,
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: Padding,
-    columns_first: bool = False,
-) -> Float32:
-    """What every window sees, [N, OH, OW, taps, C]: rows of the window, then columns; 0 outside the image."""
-    padded = np.pad(x, ((0, 0), *padding, (0, 0)))
-    rows, columns = ((padded.shape[1 + a] - (size[a] - 1) * dilation[a] - 1) // stride[a] + 1 for a in (0, 1))
-    taps = [(row, column) for row in range(size[0]) for column in range(size[1])]
-    if columns_first:
-        taps.sort(key=lambda tap: tap[1])
-    seen = []
-    for row, column in taps:
-        top, left = row * dilation[0], column * dilation[1]
-        down = slice(top, top + (rows - 1) * stride[0] + 1, stride[0])
-        across = slice(left, left + (columns - 1) * stride[1] + 1, stride[1])
-        seen.append(padded[:, down, across])
-    return np.stack(seen, axis=3)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from qimport.fixedpoint import Int, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
-from qimport.qnn.base import QnnOperation
-from qimport.qnn.convolution import has_bias
-from qimport.qnn.dynamic_quantization import DynamicKind, quantize_rows
+from qimport.qnn.dynamic_quantization import Codes, DynamicKind, quantize_rows
 from qimport.qnn.float_weighted import ACTIVATION_BOUNDS, bias_of, bounds
+from qimport.qnn.geometry import Geometry, has_bias
 from qimport.summation import Float32, fused_multiply_add
 
 ScaleOrder = Literal["together", "weights_first", "input_first", "fused"]
@@ -26,14 +24,12 @@ fused          acc * s_x, then times s_w plus bias in one rounding
 """
 
 
-class HybridOperation(QnnOperation):
+class HybridOperation(Geometry):
     """Operands x float32, w int8 or int4 with scales, bias float32 or None; the result is float32.
 
     x is quantized on the fly in rows, products are summed exactly, and sums become floats again. The classic
     kernels take the zero points of weights to be 0, whatever the file says.
     """
-
-    WEIGHT_AXIS: ClassVar[int]
 
     activation: str
     constant_weights: bool
@@ -50,9 +46,9 @@ class HybridOperation(QnnOperation):
         """How scales are applied, how to leftover channels, and the first of these."""
         raise NotImplementedError
 
-    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """Sums of products of codes without zero points; float64 holds them exactly."""
-        raise NotImplementedError
+    def excess(self, codes: Codes, w: Int, call: Call) -> Int | int:
+        """What the kernel's sums are larger by than the exact ones."""
+        return 0
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
@@ -63,9 +59,10 @@ class HybridOperation(QnnOperation):
         """The result before the activation."""
         x, out = call.array(0), call.output
         codes = quantize_rows(x.reshape(-1, self.row_size(call)), self.dynamic_kind(call))
-        acc = self.accumulate(codes.centred.reshape(x.shape), call.array(1).astype(np.int64), call)
+        w = call.array(1).astype(np.int64)
+        acc = self.accumulate(codes.centred.reshape(x.shape), w, call).astype(np.int64)
         rows = codes.scale.shape[0]
-        sums = wrap32(acc.astype(np.int64)).astype(np.float32).reshape(rows, -1, out.shape[-1])
+        sums = wrap32(acc + self.excess(codes, w, call)).astype(np.float32).reshape(rows, -1, out.shape[-1])
         return self._scaled(sums, codes.scale[:, None], call).reshape(out.shape)
 
     def _scaled(self, sums: Float32, s_x: Float32, call: Call) -> Float32:
@@ -88,9 +85,10 @@ class HybridOperation(QnnOperation):
             return "the weights have a zero point; the XNNPACK delegate requires 0, or the file does not load"
         return None
 
-    def verify_hybrid(self, call: Call, channels: int) -> None:
-        """Check element types, scales, bias and activation."""
+    def verify(self, call: Call) -> None:
+        """Check C1-C5."""
         x, w, out = call.input(0), call.input(1), call.output
+        channels = self.verify_geometry(call)
         require(x.dtype == out.dtype == "float32", "C1", "input and result must be float32")
         require(w.dtype in ("int8", "int4"), "C1", "the weights must be int8 or int4")
         require(w.quantization is not None, "C3", "the weights need a quantization")

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from qimport.fixedpoint import Int
-from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
-from qimport.qnn.convolution import Padding, verify_window, window_taps
 from qimport.qnn.dynamic_quantization import DynamicKind
+from qimport.qnn.geometry import Conv2dGeometry
 from qimport.qnn.hybrid import HybridOperation, ScaleOrder
 
 
 @operation
 @dataclass(frozen=True)
-class HybridConv2d(HybridOperation):
+class HybridConv2d(Conv2dGeometry, HybridOperation):
     """Convolution of floats with int8 weights, possibly in groups ("dynamic range quantization").
 
-    Operands: x float32 NHWC, w int8 OHWI with I = C / groups, bias float32[O] or None (counts as zeros).
-    ``padding`` is ((top, bottom), (left, right)); taps outside the image contribute zero.
+    Conv2dGeometry of x float32, w int8 or int4 and bias float32:
 
         acc[n,y,x,o] = wrap32(sum (code(x) - zero_point) * w), x quantized on the fly
         y[n,y,x,o]   = activation(acc * s_x * s_w[o] + bias[o])
@@ -33,34 +27,13 @@ class HybridConv2d(HybridOperation):
     xnnpack              images as XNNPACK's qd8 quantizes them, pixels where the window is one pixel with
                          stride 1; fma(f32(acc * s_x), s_w, bias)
 
-    See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8 or int4; ranks
-    are 4. C2 the result shape follows from window, stride, dilation, padding and O; I * groups = C and groups
-    divides O. C3 w has one scale or O. C4 bias is float32[O]. C5 the activation is one of the
+    See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8 or int4. C2
+    see Conv2dGeometry. C3 w has one scale or O. C4 bias is float32[O]. C5 the activation is one of the
     schema's.
-
-    ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
     """
 
     NAME = "qnn.hybrid_conv2d"
     TFLITE = ("CONV_2D",)
-    WEIGHT_AXIS = 0
-
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    padding: Padding = ((0, 0), (0, 0))
-    groups: int = 1
-    activation: str = "NONE"
-    constant_weights: bool = True
-
-    def verify(self, call: Call) -> None:
-        """Check C1-C5."""
-        x, w, out = call.input(0), call.input(1), call.output
-        require(len(x.shape) == len(w.shape) == len(out.shape) == 4, "C1", "ranks must be 4")
-        outputs, kh, kw, depth = w.shape
-        verify_window(call, (kh, kw), self.stride, self.dilation, self.padding)
-        fits = self.groups > 0 and depth * self.groups == x.shape[3] and outputs % self.groups == 0
-        require(fits and out.shape[3] == outputs, "C2", f"{self.groups} groups do not fit {w}")
-        self.verify_hybrid(call, outputs)
 
     def _per_channel(self, call: Call) -> bool:
         return self.groups > 1 or len(set(call.input(1).quant.scales)) > 1
@@ -97,16 +70,3 @@ class HybridConv2d(HybridOperation):
     def xnnpack_takes(self, call: Call) -> bool:
         """int8 weights only."""
         return super().xnnpack_takes(call) and call.input(1).dtype == "int8"
-
-    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """One matrix product per tap and group."""
-        outputs, kh, kw, depth = w.shape
-        acc = np.zeros(call.output.shape)
-        extent, size = (acc.shape[1], acc.shape[2]), outputs // self.groups
-        taps = window_taps(x.astype(np.float64), (kh, kw), self.stride, self.dilation, self.padding, extent)
-        for row, column, seen in taps:
-            for group in range(self.groups):
-                own = slice(group * size, (group + 1) * size)
-                mine = seen[..., group * depth : (group + 1) * depth]
-                acc[..., own] += mine @ w[own, row, column].astype(np.float64).T
-        return acc

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qimport.fixedpoint import Int
-from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
-from qimport.ir.types import TensorType
-from qimport.qnn.dynamic_quantization import DynamicKind, quantize_rows
+from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.qnn.dynamic_quantization import Codes, DynamicKind, quantize_rows
 from qimport.qnn.float_weighted import bias_of
+from qimport.qnn.geometry import DenseGeometry
 from qimport.qnn.hybrid import HybridOperation, ScaleOrder
 from qimport.summation import Float32
 
@@ -22,6 +23,15 @@ SMALLEST_DEPTH, SMALLEST_OUTPUTS = 32, 4
 NIBBLE_ZERO = 7
 """What it adds to weights, so that they are not negative but for -8."""
 
+NIBBLE_BLOCK = 32
+"""Neighbouring weights of a row that it packs together."""
+
+SIGN_BLOCK = 16
+"""Products that the kernel for int8 weights adds up at once."""
+
+SIGN_EXCESS = 256
+"""How far a product of the smallest weight with a negative code is off, over that code."""
+
 
 def has_nibble_kernel(w: TensorType) -> bool:
     """Whether the optimized kernel for int4 weights takes these."""
@@ -29,50 +39,58 @@ def has_nibble_kernel(w: TensorType) -> bool:
     return w.dtype == "int4" and depth % 2 == 0 and depth >= SMALLEST_DEPTH and outputs >= SMALLEST_OUTPUTS
 
 
+def stored_nibbles(w: npt.NDArray[Any]) -> Int:
+    """The weights [N, K] whose sums with 7 the optimized kernel keeps in 4 bits.
+
+    A byte takes element j of a block of 32 in its upper and element 16 + j in its lower half. A weight of -8
+    leaves -1 there, whose sign spreads: it reads as 8, and so does the upper half above a lower one. In whole
+    blocks the sign of an upper half with j % 4 < 2 also reaches the lower half two bytes further. Measured.
+    """
+    lowest = w == -NIBBLE_ZERO - 1
+    rows, depth = w.shape
+    blocks = np.pad(lowest, ((0, 0), (0, -depth % NIBBLE_BLOCK))).reshape(rows, -1, 2, NIBBLE_BLOCK // 2)
+    upper, lower = blocks[:, :, 0], blocks[:, :, 1].copy()
+    reaching = upper & (np.arange(NIBBLE_BLOCK // 2) % 4 < 2)
+    reaching[:, depth // NIBBLE_BLOCK :] = False
+    lower[:, :, 2:] |= reaching[:, :, :-2]
+    spoiled = np.stack([upper | blocks[:, :, 1], lower], 2).reshape(rows, -1)[:, :depth]
+    return np.where(spoiled, NIBBLE_ZERO + 1, w.astype(np.int64))
+
+
 @operation
 @dataclass(frozen=True)
-class HybridDense(HybridOperation):
+class HybridDense(DenseGeometry, HybridOperation):
     """Matrix product of floats with an int8 weight matrix ("dynamic range quantization").
 
-    Operands: x float32 (flattened to [rows, K]), w int8 or int4 [N, K], bias float32[N] or None (counts as
-    zeros). The result has rows * N elements, N along its last dimension.
+    DenseGeometry of x float32, w int8 or int4 and bias float32:
 
         acc[r,n] = wrap32(sum (code(x)[r,k] - zero_point[r]) * w[n,k]), rows quantized on the fly
         y[r,n]   = activation(acc * s_x[r] * s_w[n] + bias[n])
 
     reference, builtin   symmetric rows, asymmetric ones with ``asymmetric``; f32(acc * f32(s_x * s_w)) + bias
-                         (``EvalHybrid`` in fully_connected.cc)
+                         (``EvalHybrid`` in fully_connected.cc). For k < K - K % 16, where the kernel moves
+                         the sign of codes to weights, a weight of -128 keeps its own under a negative code:
+                         acc is larger by the sum of 256 * min(code, 0) over these
     builtin, int4        even K of at least 32, N of at least 4: symmetric rows whatever ``asymmetric`` says;
-                         the kernel stores w + 7, so that with A = sum code * (w + 7) and q = sum code
+                         the kernel stores w + 7 (see :func:`stored_nibbles` about -8), so that with
+                         A = sum code * (w + 7) and q = sum code
                          f32(f32(-7 * q * s_x) * s_w + bias) + f32(f32(A * s_x) * s_w)
                          (``optimized_4bit``); measured
     xnnpack              rows as XNNPACK's qd8 quantizes them whatever ``asymmetric`` says;
                          fma(f32(acc * s_x), s_w, bias). int4 weights are taken for even K only.
 
-    See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8 or int4 of rank 2.
-    C2 K divides the size of x; the result has rows * N elements and N along its last dimension. C3 w has one
-    scale or N. C4 bias is float32[N]. C5 the activation is one of the schema's.
+    See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8 or int4.
+    C2 see DenseGeometry. C3 w has one scale or N. C4 bias is float32[N]. C5 the activation is one of the
+    schema's.
 
     ``constant_weights`` says that weights and bias are stored in the file, which the delegate asks for.
     """
 
     NAME = "qnn.hybrid_dense"
     TFLITE = ("FULLY_CONNECTED",)
-    WEIGHT_AXIS = 0
 
-    activation: str = "NONE"
     asymmetric: bool = False
     constant_weights: bool = True
-
-    def verify(self, call: Call) -> None:
-        """Check C1-C5."""
-        x, w, out = call.input(0), call.input(1), call.output
-        require(len(w.shape) == 2, "C1", "the weights must have rank 2")
-        outputs, depth = w.shape
-        require(depth > 0 and x.size % depth == 0, "C2", f"{x} does not consist of rows of {depth}")
-        fits = bool(out.shape) and out.shape[-1] == outputs and out.size == x.size // depth * outputs
-        require(fits, "C2", f"the result must hold {x.size // depth} rows of {outputs}")
-        self.verify_hybrid(call, outputs)
 
     def dynamic_kind(self, call: Call) -> DynamicKind:
         """See the class."""
@@ -96,7 +114,7 @@ class HybridDense(HybridOperation):
         if not self.stores_nibbles(call):
             return super().unbounded(call)
         codes = quantize_rows(call.array(0).reshape(-1, self.row_size(call)), self.dynamic_kind(call))
-        w = call.array(1).astype(np.int64)
+        w = stored_nibbles(call.array(1))
         acc = (codes.centred @ (w + NIBBLE_ZERO).T).astype(np.float32)
         offset = (-NIBBLE_ZERO * codes.centred.sum(1, keepdims=True)).astype(np.float32)
         s_w = np.array(call.input(1).quant.scales, np.float32)
@@ -107,12 +125,18 @@ class HybridDense(HybridOperation):
         """K."""
         return call.input(1).shape[1]
 
+    def signed_depth(self, call: Call) -> int:
+        """How many products of a row are off for weights of -128."""
+        exact = call.input(1).dtype != "int8" or self.kernel_family(call) == "xnnpack"
+        return 0 if exact else self.row_size(call) // SIGN_BLOCK * SIGN_BLOCK
+
+    def excess(self, codes: Codes, w: Int, call: Call) -> Int:
+        """See the class."""
+        depth = self.signed_depth(call)
+        negative = np.minimum(codes.centred + codes.zero_point, 0)[:, :depth]
+        lowest = w[:, :depth] == INTEGER_RANGE["int8"][0]
+        return np.asarray(SIGN_EXCESS * (negative @ lowest.astype(np.int64).T))
+
     def scale_orders(self, call: Call) -> tuple[ScaleOrder, ScaleOrder | None, int]:
         """See the class."""
         return "fused" if self.kernel_family(call) == "xnnpack" else "together", None, 0
-
-    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """One matrix product."""
-        rows = x.reshape(-1, w.shape[1]).astype(np.float64)
-        acc: npt.NDArray[np.float64] = rows @ w.astype(np.float64).T
-        return acc

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
 from qimport.qnn.dynamic_quantization import DynamicKind, quantize_rows
 from qimport.qnn.float_weighted import bias_of
 from qimport.qnn.geometry import TransposeConvGeometry
 from qimport.qnn.hybrid import HybridOperation, ScaleOrder
-from qimport.qnn.transpose_conv import add_windows
 from qimport.summation import Float32
 
 
@@ -23,8 +20,7 @@ from qimport.summation import Float32
 class HybridTransposeConv(TransposeConvGeometry, HybridOperation):
     """Transposed convolution of floats with int8 weights ("dynamic range quantization").
 
-    Operands: x float32 NHWC, w int8 OHWI with I = C, bias float32[O] or None (counts as zeros). ``offset`` is
-    how far the windows reach over the upper and left border; what falls outside the result is dropped.
+    TransposeConvGeometry of x float32, w int8 and bias float32:
 
         y[n,i*sh+r-top,j*sw+c-left,o] += (code(x)[n,i,j,:] - zero_point[n]) . w[o,r,c,:], images quantized on
         the fly; then scales, the bias and the activation
@@ -33,11 +29,9 @@ class HybridTransposeConv(TransposeConvGeometry, HybridOperation):
                          added, in float32 by input rows, columns and channels; the bias last (measured)
     xnnpack              images as XNNPACK's qd8 quantizes them; fma(f32(acc * s_x), s_w, bias)
 
-    See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8; ranks are 4.
-    C2 I = C, the result has O channels and x's batch; strides are positive, offsets not negative. C3 w has
-    one scale or O. C4 bias is float32[O]. C5 the activation is one of the schema's.
-
-    ``constant_weights`` says that weights and bias are stored in the file and the window suits the delegate.
+    See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8. C2 see
+    TransposeConvGeometry. C3 w has one scale or O. C4 bias is float32[O]. C5 the activation is one of the
+    schema's.
     """
 
     NAME = "qnn.hybrid_transpose_conv"
@@ -60,14 +54,6 @@ class HybridTransposeConv(TransposeConvGeometry, HybridOperation):
         """The delegate's."""
         return "fused", None, 0
 
-    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """One matrix product per tap, added where its results fall."""
-
-        def product(r: int, c: int) -> npt.NDArray[np.float64]:
-            return x.astype(np.float64) @ w[:, r, c].T.astype(np.float64)
-
-        return add_windows(call, self.stride, self.offset, np.float64, lambda r, c: [product(r, c)])
-
     def unbounded(self, call: Call) -> Float32:
         """See the class; in the order of input pixels, taps come from the last to the first."""
         if self.kernel_family(call) == "xnnpack":
@@ -81,5 +67,4 @@ class HybridTransposeConv(TransposeConvGeometry, HybridOperation):
             channels = range(x.shape[3])
             return [((centred[..., k, None] * w[:, r, c, k]) * s_w) * s_x for k in channels]
 
-        total: Float32 = add_windows(call, self.stride, self.offset, np.float32, products)
-        return np.asarray(total + bias_of(call))
+        return np.asarray(self.add_windows(np.float32, products, call) + bias_of(call))

@@ -14,7 +14,6 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_per_tensor
-from qimport.qnn.convolution import Padding, verify_window
 from qimport.qnn.float_pool import (
     Float32,
     PatchFunction,
@@ -25,6 +24,7 @@ from qimport.qnn.float_pool import (
     square_sum,
 )
 from qimport.qnn.float_weighted import bounds
+from qimport.qnn.geometry import Padding, verify_window
 from qimport.qnn.requantization import ACTIVATIONS, is_plain_8bit, output_range
 from qimport.summation import sum_in_passes
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from qimport.fixedpoint import Int, Rounding, wrap32
+from qimport.fixedpoint import Rounding, wrap32
 from qimport.ir.graph import Array, Call, operation
 from qimport.qnn.geometry import TransposeConvGeometry, has_bias
 from qimport.qnn.weighted import WeightedOperation
@@ -69,14 +67,6 @@ class TransposeConv(TransposeConvGeometry, WeightedOperation):
         mixed = self.kernel_family(call) == "builtin" and call.input(0).dtype == "uint8"
         return call.output.size % FLAT_BLOCK if mixed and call.output.size >= FLAT_BLOCK else 0
 
-    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """One matrix product per tap, added where its results fall."""
-
-        def product(r: int, c: int) -> npt.NDArray[np.float64]:
-            return x.astype(np.float64) @ w[:, r, c].T.astype(np.float64)
-
-        return add_windows(call, self.stride, self.offset, np.float64, lambda r, c: [product(r, c)])
-
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
         rest = self.flat_leftover(call)
@@ -92,31 +82,3 @@ class TransposeConv(TransposeConvGeometry, WeightedOperation):
         codes = form.codes(flat, call.output)
         codes[-rest:] = form.rounded_as("double_away").codes(flat[-rest:], call.output)
         return (codes.reshape(call.output.shape),)
-
-
-def add_windows(
-    call: Call,
-    stride: tuple[int, int],
-    offset: tuple[int, int],
-    dtype: npt.DTypeLike,
-    terms: Callable[[int, int], Sequence[npt.NDArray[Any]]],
-) -> npt.NDArray[Any]:
-    """Add up what every tap of a transposed convolution gives, NHWO, where it falls in the result.
-
-    ``terms`` of tap (row, column) are added one after the other, the last tap first, which is the order of
-    input pixels.
-    """
-    _, rows, columns, _ = call.input(0).shape
-    outputs, kh, kw, _ = call.input(1).shape
-    batch, height, width, _ = call.output.shape
-    top, left = offset
-    reach = ((rows - 1) * stride[0] + 1, (columns - 1) * stride[1] + 1)
-    acc = np.zeros(
-        (batch, max(reach[0] + kh - 1, top + height), max(reach[1] + kw - 1, left + width), outputs), dtype
-    )
-    for r in reversed(range(kh)):
-        for c in reversed(range(kw)):
-            seen = acc[:, r : r + reach[0] : stride[0], c : c + reach[1] : stride[1]]
-            for term in terms(r, c):
-                seen += term
-    return acc[:, top : top + height, left : left + width]

@@ -9,7 +9,7 @@ from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use
-from qimport.qnn.convolution import WeightedOperation
+from qimport.qnn.weighted import WeightedOperation
 
 
 def emit_weighted(emit: Emitter, op: WeightedOperation, use: Use, x: Value, w: Value, mac: prim.Mac) -> Value:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
+from qimport.fixedpoint import Rounding, f32, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
 from qimport.ir.types import Quantization, TensorType
-from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_per_tensor
+from qimport.qnn.geometry import Geometry, has_bias
 from qimport.qnn.requantization import (
     ACTIVATIONS,
     Requantization,
@@ -22,8 +21,6 @@ from qimport.qnn.requantization import (
     output_range,
 )
 
-Padding = tuple[tuple[int, int], tuple[int, int]]
-
 SMALLEST_NORMAL = 2.0**-126
 """The delegate leaves weights with smaller scales alone."""
 
@@ -31,23 +28,17 @@ XNNPACK_SCALE_LIMIT = 256.0
 """Effective scales from here on make the delegate, and with it the whole file, fail to load."""
 
 
-DEPTHWISE_TAPS = 25
-"""Largest window of the delegate's depthwise kernels."""
-
-
-class WeightedOperation(QnnOperation):
+class WeightedOperation(Geometry):
     """Operands x, w, bias or None: exact accumulators (modulo 2^32 or 2^64), then a requantization.
 
-    A subclass names the dimension of w that counts output channels, the element types of weights beside those
-    of x, and the rounding of its classic kernels. Accumulators are int64 where int16 activations have an
-    int64 bias or none; otherwise int32.
+    A subclass names the element types of weights beside those of x, and the rounding of its classic kernels.
+    Accumulators are int64 where int16 activations have an int64 bias or none; otherwise int32.
 
     xnnpack, int8: a product with the effective scale that falls below int32 wraps when a negative z_out is
     added, and gives the high bound (GEMM kernels on CPUs with AVX-512; elsewhere they saturate). Depthwise
     kernels saturate: those for groups of one input and one output channel and at most 25 taps.
     """
 
-    WEIGHT_AXIS: ClassVar[int]
     WEIGHT_TYPES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "int8": ("int8", "int4"),
         "uint8": ("uint8",),
@@ -57,6 +48,8 @@ class WeightedOperation(QnnOperation):
     NEEDS_BIAS_TO_DELEGATE: ClassVar[bool] = True
     RESULT_TYPES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Element types of the result where it may differ from the input's."""
+    OFFSET_WEIGHTS: ClassVar[tuple[str, ...]] = ("uint8",)
+    """Element types of weights that may have a zero point."""
 
     activation: str
     constant_weights: bool
@@ -66,10 +59,6 @@ class WeightedOperation(QnnOperation):
         if call.input(0).dtype != "int16":
             return "int32"
         return call.input(2).dtype if has_bias(call) else "int64"
-
-    def accumulate(self, x: Int, w: Int, call: Call) -> npt.NDArray[np.float64]:
-        """Sums of products of operands without zero points; float64 holds 2^37 of them exactly."""
-        raise NotImplementedError
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """Rounding, leftover rounding and first leftover channel of the kernels without delegate."""
@@ -83,10 +72,6 @@ class WeightedOperation(QnnOperation):
         """The zero point that the kernels add."""
         return call.output.quant.zero_point
 
-    def is_depthwise(self, call: Call) -> bool:
-        """Whether the delegate uses its depthwise kernels."""
-        return False
-
     def classic_scales(self, call: Call) -> tuple[float, ...]:
         """Effective scales of the kernels without delegate: int8 multiplies in float64, uint8 in float32."""
         return effective_scales(call, narrow_product=call.input(0).dtype == "uint8")
@@ -95,7 +80,7 @@ class WeightedOperation(QnnOperation):
         """The docstring's formula."""
         x = call.array(0).astype(np.int64) - call.input(0).quant.zero_point
         w = call.array(1).astype(np.int64) - call.input(1).quant.zero_point
-        acc = self.accumulate(x, w, call).astype(np.int64)
+        acc = self.accumulate(x, w, call).astype(np.int64).reshape(call.output.shape)
         if has_bias(call):
             acc = acc + call.array(2).astype(np.int64)
         if self.accumulator(call) == "int32":
@@ -159,9 +144,10 @@ class WeightedOperation(QnnOperation):
                 return f"{found}; the XNNPACK delegate requires as many, or the file does not load"
         return None
 
-    def verify_weights(self, call: Call, channels: int) -> None:
-        """Check the constraints on element types, weights, bias and activation that the family shares."""
+    def verify(self, call: Call) -> None:
+        """Check C1-C5."""
         x, w, out = call.input(0), call.input(1), call.output
+        channels = self.verify_geometry(call)
         require_per_tensor("C1", x, out)
         require(x.dtype in self.WEIGHT_TYPES, "C1", f"the input must be 8-bit or int16, not {x}")
         require(w.dtype in self.WEIGHT_TYPES[x.dtype], "C1", f"no products of {x.dtype} and {w.dtype}")
@@ -181,6 +167,8 @@ class WeightedOperation(QnnOperation):
             require(not any(zeros), "C4", "the bias zero point must be 0")
 
     def _verify_weight_quantization(self, w: TensorType, q: Quantization, channels: int) -> None:
+        zero_free = w.dtype in self.OFFSET_WEIGHTS or not any(q.zero_points)
+        require(zero_free, "C3", f"{w.dtype} weights must have zero points 0")
         if len(q.scales) == 1:
             return
         require(w.dtype != "uint8", "C3", "uint8 weights cannot have several scales")
@@ -197,11 +185,6 @@ def _too_large_for_single_rounding(scale: float) -> str | None:
     )
 
 
-def has_bias(call: Call) -> bool:
-    """Whether the optional third operand is there."""
-    return len(call.inputs) > 2 and call.inputs[2] is not None
-
-
 def effective_scales(call: Call, narrow_product: bool) -> tuple[float, ...]:
     """s_x * s_w / s_out in float64, one per weight scale; ``narrow_product`` rounds s_x * s_w to float32."""
     s_x, s_out = call.input(0).quant.scale, call.output.quant.scale
@@ -212,36 +195,3 @@ def effective_scales(call: Call, narrow_product: bool) -> tuple[float, ...]:
 def xnnpack_scales(call: Call) -> tuple[float, ...]:
     """s_x * s_w / s_out with every step rounded to float32."""
     return tuple(f32(scale) for scale in effective_scales(call, narrow_product=True))
-
-
-def verify_window(
-    call: Call, size: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], padding: Padding
-) -> None:
-    """Check that the result's batch, height and width follow from a sliding window over NHWC."""
-    x, out = call.input(0), call.output
-    positive = min(*stride, *dilation) > 0 and min(*padding[0], *padding[1]) >= 0
-    require(positive, "C2", "strides and dilations must be positive, padding not negative")
-    require(out.shape[0] == x.shape[0], "C2", "the batch changes")
-    for a in (0, 1):
-        room = x.shape[1 + a] + sum(padding[a]) - (size[a] - 1) * dilation[a] - 1
-        wanted = room // stride[a] + 1
-        require(room >= 0 and out.shape[1 + a] == wanted, "C2", f"result extent {a + 1} must be {wanted}")
-
-
-def window_taps(
-    x: npt.NDArray[np.float64],
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: Padding,
-    extent: tuple[int, int],
-) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
-    """For each tap of a window: its row, its column, and what it sees at every output position; 0 outside."""
-    padded = np.pad(x, ((0, 0), *padding, (0, 0)))
-    for row in range(size[0]):
-        top = row * dilation[0]
-        rows = slice(top, top + (extent[0] - 1) * stride[0] + 1, stride[0])
-        for column in range(size[1]):
-            left = column * dilation[1]
-            columns = slice(left, left + (extent[1] - 1) * stride[1] + 1, stride[1])
-            yield row, column, padded[:, rows, columns]
