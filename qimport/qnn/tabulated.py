@@ -25,8 +25,8 @@ class TabulatedFunction(UnaryOperation):
     (``LUTPopulate``); xnnpack: clamp(rne(f32(f32(y * f32(1 / s_out)) + z_out))) (elementwise LUT).
     int16: :mod:`qimport.qnn.interpolation`.
 
-    exp, tanh and the like are correctly rounded here, which equals the interpreter's C library on every table
-    compared.
+    exp and tanh are those of the interpreter's C library, other functions correctly rounded, which equals it
+    on every table compared.
     """
 
     TABLE: ClassVar[Mapping[Numerics, real.Kind]]
@@ -53,8 +53,7 @@ class TabulatedFunction(UnaryOperation):
 class Elu(TabulatedFunction):
     """e^v - 1 below 0, v from there on; the interpreter has no reference kernel.
 
-    float32: builtin within 1 unit in the last place of glibc's ``expm1f`` (60 000 arguments); xnnpack
-    :func:`qimport.real.xnnpack.elu`.
+    float32: builtin :func:`qimport.real.fdlibm.expm1` below 0; xnnpack :func:`qimport.real.xnnpack.elu`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -65,7 +64,6 @@ class Elu(TabulatedFunction):
     DELEGATED = ("int8", "float32")
     TABLE = everywhere("elu")
     REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("elu"), "xnnpack": "elu_of_polynomial"}
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"builtin": 1}
 
     IN_REFERENCE = False
 
@@ -199,8 +197,9 @@ class Logistic(TabulatedFunction):
 class Tanh(TabulatedFunction):
     """tanh(v), any result scale and zero point in 8 bits.
 
-    int16: :mod:`qimport.qnn.sigmoid16`. float32: reference within 2 units in the last place of glibc's
-    ``tanhf``; builtin :func:`qimport.real.eigen.tanh_rational`, xnnpack :func:`qimport.real.xnnpack.tanh`.
+    int16: :mod:`qimport.qnn.sigmoid16`. float32: reference
+    :func:`qimport.real.fdlibm.tanh`, builtin :func:`qimport.real.eigen.tanh_rational`, xnnpack
+    :func:`qimport.real.xnnpack.tanh`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`. C3 the result's scale is 1/32768 for int16.
     """
@@ -215,7 +214,6 @@ class Tanh(TabulatedFunction):
         "builtin": "tanh_rational",
         "xnnpack": "tanh_of_quotient",
     }
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 2}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""

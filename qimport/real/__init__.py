@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from qimport.real import activation, eigen, elementary, glibc, rounding, steps, xnnpack
+from qimport.real import activation, eigen, elementary, fdlibm, glibc, rounding, steps, xnnpack
 from qimport.real.steps import Function, Lanes, Steps
 
 Kind = Literal[
@@ -63,8 +63,7 @@ Kind = Literal[
 
 
 FUNCTIONS64: dict[str, Function] = {
-    name: getattr(elementary, name)
-    for name in ("cos", "erfc", "exp", "expm1", "log", "logistic", "sin", "tanh")
+    name: getattr(elementary, name) for name in ("cos", "erfc", "exp", "log", "logistic", "sin")
 } | {"sqrt": rounding.square_root}
 """Functions as float64 steps, for arguments in the range of float32: with a relative error below 2^-45.
 
@@ -89,6 +88,7 @@ FUNCTIONS: dict[str, Function] = {
     "elu_of_polynomial": xnnpack.elu,
     "exp_in_packets": eigen.exp_in_packets,
     "exp_of_difference": xnnpack.exp_of_difference,
+    "expm1": fdlibm.expm1,
     "floor": rounding.floor,
     "gelu": activation.gelu,
     "gelu_by_tanh": eigen.gelu_by_tanh,
@@ -118,6 +118,7 @@ FUNCTIONS: dict[str, Function] = {
     "sin_of_quotient": xnnpack.sin,
     "sqrt": rounding.square_root,
     "square": activation.square,
+    "tanh": fdlibm.tanh,
     "tanh_of_quotient": xnnpack.tanh,
     "tanh_rational": eigen.tanh_rational,
     **{name: partial(_rounded, function) for name, function in _ROUNDED.items()},

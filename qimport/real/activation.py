@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from qimport.real.elementary import erfc, expm1, tanh
+from qimport.real.elementary import erfc
+from qimport.real.fdlibm import expm1, tanh
 from qimport.real.glibc import exp
 from qimport.real.steps import Lanes, Steps, negative, settled
 
@@ -57,7 +58,7 @@ def logistic_of_table(at: Steps, x: Lanes) -> Lanes:
 
 def elu(at: Steps, x: Lanes) -> Lanes:
     """e^x - 1 below 0, x from there on."""
-    return at.choose(x < 0.0, at.rounded(expm1, x), x)
+    return at.choose(x < 0.0, expm1(at, x), x)
 
 
 def gelu(at: Steps, x: Lanes) -> Lanes:
@@ -69,7 +70,7 @@ def gelu_tanh(at: Steps, x: Lanes) -> Lanes:
     """x / 2 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
     cube = _f32(0.044715) * x * x * x
     inner = _f32(0.7978845608028654) * (x + cube)
-    return settled(at, x, 0.5 * x * (1.0 + at.rounded(tanh, inner)))
+    return settled(at, x, 0.5 * x * (1.0 + tanh(at, inner)))
 
 
 def hard_swish(at: Steps, x: Lanes) -> Lanes:

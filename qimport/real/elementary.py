@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from qimport.real.steps import Lanes, Steps, absolute, negative, not_a_number, polynomial, with_sign
+from qimport.real.steps import Lanes, Steps, absolute, negative, not_a_number, polynomial
 
 _LOG2_E = math.log2(math.e)
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
@@ -40,23 +40,10 @@ def exp(at: Steps, x: Lanes) -> Lanes:
     return at.choose(x == x, power * (1.0 + q), x)
 
 
-def expm1(at: Steps, x: Lanes) -> Lanes:
-    """e^x - 1."""
-    power, q = _exponential(at, _bounded(at, x, 200.0))
-    return at.choose(x == x, with_sign(at, power * q + (power - 1.0), x), x)
-
-
 def logistic(at: Steps, x: Lanes) -> Lanes:
     """1 / (1 + e^-x)."""
     power, q = _exponential(at, _bounded(at, negative(at, x), 200.0))
     return at.choose(x == x, 1.0 / (1.0 + power * (1.0 + q)), x)
-
-
-def tanh(at: Steps, x: Lanes) -> Lanes:
-    """The hyperbolic tangent: e / (e + 2) of e = expm1(2 |x|)."""
-    power, q = _exponential(at, 2.0 * _bounded(at, absolute(at, x), 20.0))
-    e = power * q + (power - 1.0)
-    return at.choose(x == x, with_sign(at, e / (e + 2.0), x), x)
 
 
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
