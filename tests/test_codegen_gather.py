@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -95,8 +96,10 @@ def test_gather_nd(mover: str, dtype: str, index_type: str) -> None:
         check(single(prim.GatherNd(), [x, indices], result, None), [x, indices], mover)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["set", "add"])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [*product(("set", "add"), DTYPES), *product(("mul", "max", "min"), ("int32", "float32"))],
+)
 def test_scatter_nd(mover: str, dtype: str, kind: str) -> None:
     rng = np.random.default_rng(3)
     for shape, places in (((5, 4, 3), (6, 1)), ((5, 4, 3), (2, 2, 2)), ((4, 3), (3, 2)), ((7,), (9, 1))):

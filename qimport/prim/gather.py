@@ -7,6 +7,7 @@ the indices are. (The interpreter fails there.)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,16 +105,17 @@ class ScatterNd(Operation):
     """``base`` changed at coordinates: operands base (None: zeros), indices [j..., K], updates [j..., i...].
 
     ``set`` stores updates in order, so that the last one of several counts; ``add`` adds them in order
-    (integers wrap, bool is or).
+    (integers wrap, bool is or), ``mul`` multiplies. ``max`` takes an update that is greater than what is
+    there, ``min`` one that is less.
 
     C1 indices are int16, int32 or int64; base, updates and the result have one element type, base and the
     result one shape. C2 K is at most the rank of the result; the shape of updates is that of indices without
-    K and of the result without K dimensions.
+    K and of the result without K dimensions. C3 only int32 and float32 are multiplied and compared.
     """
 
     NAME = "prim.scatter_nd"
 
-    kind: Literal["set", "add"]
+    kind: Literal["set", "add", "mul", "max", "min"]
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
@@ -127,6 +129,8 @@ class ScatterNd(Operation):
         require(known, "C2", f"{indices} holds no coordinates of {out}")
         wanted = (*indices.shape[:-1], *out.shape[indices.shape[-1] :])
         require(updates.shape == wanted, "C2", f"updates must have shape {wanted}")
+        simple = self.kind in ("set", "add") or out.dtype in ("int32", "float32")
+        require(simple, "C3", f"no {self.kind} of {out.dtype}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """One update after the other."""
@@ -137,9 +141,17 @@ class ScatterNd(Operation):
         pieces = updates.reshape(len(places), *out.shape[indices.shape[-1] :])
         for place, piece in zip(places, pieces, strict=True):
             with np.errstate(all="ignore"):
-                total = result[tuple(place)] + piece if self.kind == "add" else piece
-            result[tuple(place)] = total
+                result[tuple(place)] = _UPDATES[self.kind](result[tuple(place)], piece)
         return (result,)
+
+
+_UPDATES: dict[str, Callable[[Array, Array], Array]] = {
+    "set": lambda _old, new: new,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": lambda old, new: np.where(np.less(old, new), new, old),
+    "min": lambda old, new: np.where(np.less(new, old), new, old),
+}
 
 
 @operation

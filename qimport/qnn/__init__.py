@@ -55,6 +55,7 @@ from qimport.qnn.reverse import Reverse, ReverseSequence
 from qimport.qnn.rnn import Rnn
 from qimport.qnn.root import Rsqrt, Sqrt
 from qimport.qnn.scatter import ScatterNd, SparseToDense
+from qimport.qnn.segment import Segment
 from qimport.qnn.select import Select
 from qimport.qnn.shape import BroadcastArgs, Rank, Shape
 from qimport.qnn.sign import Abs, Neg, Sign
@@ -168,6 +169,7 @@ __all__ = [
     "Round",
     "Rsqrt",
     "ScatterNd",
+    "Segment",
     "Select",
     "Shape",
     "Sign",

@@ -111,22 +111,29 @@ def _scatter_nd(move: Mover, op: prim.ScatterNd) -> None:
             if op.kind == "set":
                 move.run(place, updates, origin, 1)
             else:
-                _accumulate(move, place, updates, origin)
+                _update(move, op.kind, place, updates, origin)
 
         access.nest(fn, sizes, element)
 
     fn.loop(0, count, 1, one)
 
 
-def _accumulate(move: Mover, place: Index, source: Any, origin: Index) -> None:
-    """result[place] += source[origin]."""
+def _update(move: Mover, kind: str, place: Index, source: Any, origin: Index) -> None:
+    """result[place] and source[origin] in one."""
     fn, type_ = move.fn, ELEMENTS[move.dtype]
     pointer = fn.element(fn.result, place, move.dtype)
     old, new = fn.load(pointer, type_), fn.load(fn.element(source, origin, move.dtype), type_)
-    if move.dtype == "bool":
+    integers = isinstance(type_, ir.IntType)
+    if kind in ("max", "min"):
+        left, right = (old, new) if kind == "max" else (new, old)
+        less = fn.b.icmp_signed("<", left, right) if integers else fn.b.fcmp_ordered("<", left, right)
+        total = fn.b.select(less, new, old)
+    elif kind == "mul":
+        total = fn.b.mul(old, new) if integers else fn.b.fmul(old, new)
+    elif move.dtype == "bool":
         total = fn.b.or_(old, new)
     else:
-        total = fn.b.add(old, new) if isinstance(type_, ir.IntType) else fn.b.fadd(old, new)
+        total = fn.b.add(old, new) if integers else fn.b.fadd(old, new)
     fn.store(total, pointer)
 
 
