@@ -34,19 +34,24 @@ class Reshape(Operation):
 @operation
 @dataclass(frozen=True)
 class Bitcast(Operation):
-    """The same bytes: pairs of float32 as complex64, or back.
+    """The same bytes as elements of another type, as in pairs of float32 that become complex64.
 
-    C1 one type is complex64, the other float32 with one more dimension, the last, of size 2.
+    C1 neither type is of less than a byte, and the result is not bool. C2 the shape stays where elements have
+    equally many bytes; otherwise the shape of the smaller elements ends with one more dimension, of as many
+    as make a larger one.
     """
 
     NAME = "prim.bitcast"
 
     def verify(self, call: Call) -> None:
-        """Check C1."""
-        types = [call.input(0), call.output]
-        pairs, numbers = types if types[0].dtype == "float32" else types[::-1]
-        fits = (pairs.dtype, numbers.dtype) == ("float32", "complex64")
-        require(fits and pairs.shape == (*numbers.shape, 2), "C1", f"{types[0]} cannot become {types[1]}")
+        """Check C1, C2."""
+        x, out = call.input(0), call.output
+        whole = not {x.dtype, out.dtype} & {"int2", "int4"} and (out.dtype != "bool" or x.dtype == "bool")
+        require(whole, "C1", f"{x} cannot become {out}")
+        small, large = (x, out) if x.itemsize < out.itemsize else (out, x)
+        count = large.itemsize // small.itemsize
+        wanted = large.shape if count == 1 else (*large.shape, count)
+        require(small.shape == wanted, "C2", f"{x} cannot become {out}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """A view."""

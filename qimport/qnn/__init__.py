@@ -4,6 +4,7 @@ from qimport.qnn.arithmetic import AddN, Arithmetic, LogicalNot
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.batch_matmul import BatchMatmul
 from qimport.qnn.binary import Mul
+from qimport.qnn.bitcast import Bitcast
 from qimport.qnn.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from qimport.qnn.blockwise_dense import BlockwiseDense
 from qimport.qnn.cast import Cast
@@ -82,6 +83,7 @@ __all__ = [
     "BasicLstm",
     "BatchMatmul",
     "BatchToSpace",
+    "Bitcast",
     "BlockwiseDense",
     "BroadcastArgs",
     "BroadcastTo",
