@@ -1,4 +1,4 @@
-"""What the lowering rules of CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED share."""
+"""What the lowering rules of weighted operations share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of floats share: how sums are formed, and bounds."""
+"""What weighted operations on floats share: how sums are formed, and bounds."""
 
 from __future__ import annotations
 

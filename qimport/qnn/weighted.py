@@ -1,4 +1,4 @@
-"""What CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED share: weights and bias, checks, scales, delegation."""
+"""What weighted operators on integers share: weights and bias, checks, scales, delegation."""
 
 from __future__ import annotations
 

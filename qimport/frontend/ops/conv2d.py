@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.float_weighted import float_conv2d, is_float
-from qimport.frontend.ops.weighted import check_stated_bias, check_weighted, is_constant, read_weighted
+from qimport.frontend.ops.float_weighted import INTEGER_WEIGHTS, is_float, is_hybrid, read_floats
+from qimport.frontend.ops.weighted import (
+    bias_vector,
+    check_stated_bias,
+    check_weighted,
+    is_constant,
+    read_weighted,
+)
 from qimport.frontend.ops.window import read_window
 from qimport.qnn.conv2d import Conv2d
+from qimport.qnn.float_conv2d import FloatConv2d
+from qimport.qnn.hybrid_conv2d import HybridConv2d
 
 
 @importer("CONV_2D", versions=range(1, 9))
 def conv2d(context: OperatorContext) -> None:
     """NHWC times OHWI; fewer input channels in the weights than in the image mean groups."""
     context.operands(2, 3)
-    if is_float(context):
-        float_conv2d(context)
-        return
-    x, weights, bias = read_weighted(context, 0, Conv2d.WEIGHT_TYPES)
+    floating = is_float(context)
+    if floating:
+        x, weights, bias = read_floats(context, integers=INTEGER_WEIGHTS)
+    else:
+        x, weights, bias = read_weighted(context, 0, Conv2d.WEIGHT_TYPES)
     if bias is None:
-        context.unsupported("there is no bias; expected an int32 tensor, as in the interpreter", weights)
+        wanted = "a float32" if floating else "an int32"
+        context.unsupported(f"there is no bias; expected {wanted} tensor, as in the interpreter", weights)
     checks.rank(context, x, 4)
     checks.rank(context, weights, 4)
     outputs, height, width, depth = weights.type.shape
@@ -31,16 +41,16 @@ def conv2d(context: OperatorContext) -> None:
         )
         context.misfit(sentence, weights)
     check_stated_bias(context, x, bias)
-    # The delegate takes constants only, and a bias only as a vector.
-    delegable = is_constant(weights, bias) and len(bias.type.shape) == 1
-    bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
-    window = read_window(
-        context,
-        x,
-        (height, width),
-        (context.option("dilation_h_factor"), context.option("dilation_w_factor")),
-    )
-    op = Conv2d(
+    # The delegate takes constants only, a bias only as a vector, and no uint8 weights beside floats.
+    delegable = is_constant(context, weights, bias) and len(bias.type.shape) == 1
+    if floating:
+        delegable = delegable and context.input(1).type.dtype != "uint8"
+        bias = bias_vector(context, bias, outputs)
+    else:
+        bias = check_weighted(context, x, weights, bias, outputs, compare_bias_scale=x.type.dtype == "uint8")
+    window = read_window(context, x, (height, width), dilated=True)
+    kind = Conv2d if not floating else HybridConv2d if is_hybrid(context) else FloatConv2d
+    op = kind(
         stride=window.stride,
         dilation=window.dilation,
         padding=window.padding,

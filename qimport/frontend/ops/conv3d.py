@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.float_weighted import bias_vector, read_floats
+from qimport.frontend.ops.float_weighted import read_floats
+from qimport.frontend.ops.weighted import bias_vector
 from qimport.frontend.ops.window import Along, along
 from qimport.ir.graph import Value
 from qimport.qnn.float_conv3d import FloatConv3d
@@ -17,7 +18,7 @@ AXES = ("d", "h", "w")
 def conv3d(context: OperatorContext) -> None:
     """NDHWC times [KD, KH, KW, C, O], float32 only."""
     context.operands(2, 3)
-    x, weights, bias = read_floats(context, (0, 1, 2))
+    x, weights, bias = read_floats(context)
     checks.rank(context, x, 5)
     checks.rank(context, weights, 5)
     if x.type.shape[4] != weights.type.shape[3]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext
-from qimport.frontend.ops.hybrid import hybrid_weights, is_hybrid
+from qimport.frontend.ops.float_weighted import hybrid_weights, is_hybrid
 from qimport.ir.graph import Value
 from qimport.qnn.float_batch_matmul import FloatBatchMatmul, HybridBatchMatmul
 

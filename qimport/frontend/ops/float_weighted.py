@@ -1,23 +1,18 @@
-"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of float32 activations, with float or integer weights."""
+"""What weighted operators ask of float32 activations and their weights, float32 or integer."""
 
 from __future__ import annotations
 
-from qimport.frontend.model import Blocks
+from collections.abc import Sequence
+
+import numpy as np
+
 from qimport.frontend.ops import checks
-from qimport.frontend.ops.blockwise import block_scales, blocks_of
 from qimport.frontend.ops.context import OperatorContext
-from qimport.frontend.ops.hybrid import hybrid_weights, is_hybrid
-from qimport.frontend.ops.weighted import is_constant
-from qimport.frontend.ops.window import read_window
 from qimport.ir.graph import Value
-from qimport.qnn.blockwise_dense import BlockwiseDense
-from qimport.qnn.float_conv2d import FloatConv2d
-from qimport.qnn.float_dense import FloatDense
-from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
-from qimport.qnn.hybrid_conv2d import HybridConv2d
-from qimport.qnn.hybrid_dense import HybridDense
-from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
-from qimport.qnn.reshape import Reshape
+from qimport.ir.types import Quantization, TensorType
+
+INTEGER_WEIGHTS = ("int8", "uint8", "int4")
+"""Element types of weights that kernels for float32 activations know."""
 
 
 def is_float(context: OperatorContext) -> bool:
@@ -25,125 +20,25 @@ def is_float(context: OperatorContext) -> bool:
     return context.input(0).type.dtype == "float32"
 
 
-def float_conv2d(context: OperatorContext) -> None:
-    """NHWC times OHWI; fewer input channels in the weights than in the image mean groups."""
-    x, weights, bias = _read(context, 0)
-    if bias is None:
-        context.unsupported("there is no bias; expected a float32 tensor, as in the interpreter", weights)
-    checks.rank(context, x, 4)
-    checks.rank(context, weights, 4)
-    outputs, height, width, depth = weights.type.shape
-    channels = x.type.shape[3]
-    if depth < 1 or channels % depth or outputs % (channels // depth):
-        sentence = (
-            f"the weights have shape {weights.type.shape} for {channels} input channels; expected a depth"
-            " that divides them into groups, and a multiple of the groups in front"
-        )
-        context.misfit(sentence, weights)
-    # The delegate takes constants only, and a bias only as a vector.
-    delegable = is_constant(weights, bias) and len(bias.type.shape) == 1
-    delegable = delegable and context.input(1).type.dtype != "uint8"
-    bias = bias_vector(context, bias, outputs)
-    window = read_window(context, x, (height, width), _dilation(context))
-    op = (HybridConv2d if is_hybrid(context) else FloatConv2d)(
-        stride=window.stride,
-        dilation=window.dilation,
-        padding=window.padding,
-        groups=channels // depth,
-        activation=checks.activation(context),
-        constant_weights=delegable,
-    )
-    context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))
+def is_hybrid(context: OperatorContext) -> bool:
+    """Whether the weights beside float32 activations are integers."""
+    return context.input(1).type.dtype in INTEGER_WEIGHTS
 
 
-def float_depthwise_conv2d(context: OperatorContext) -> None:
-    """Derive the depth multiplier from the weights; the interpreter's kernels ignore the option."""
-    x, weights, bias = _read(context, 3, ("int8",))
-    checks.rank(context, x, 4)
-    checks.rank(context, weights, 4)
-    front, height, width, outputs = weights.type.shape
-    channels = x.type.shape[3]
-    if front != 1 or outputs % channels:
-        sentence = (
-            f"the weights have shape {weights.type.shape} for {channels} input channels;"
-            " expected 1 in front and a multiple of the channels behind"
-        )
-        context.misfit(sentence, weights)
-    if bias is not None and len(bias.type.shape) != 1:
-        context.unsupported(f"the bias has shape {bias.type.shape}; expected a vector", bias)
-    # The delegate takes constants only, and believes the option that states the depth multiplier.
-    delegable = bias is not None and is_constant(weights, bias)
-    delegable = delegable and context.option("depth_multiplier") * channels == outputs
-    bias = bias_vector(context, bias, outputs)
-    window = read_window(context, x, (height, width), _dilation(context))
-    activation = checks.activation(context)
-    if is_hybrid(context):
-        count = len(weights.type.quant.scales)
-        context.require(count == outputs, f"the weights have {count} scales; expected {outputs}", weights)
-        hybrid = HybridDepthwiseConv2d(window.stride, window.dilation, window.padding, activation)
-        context.emit(hybrid, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))
-        return
-    op = FloatDepthwiseConv2d(window.stride, window.dilation, window.padding, activation, delegable)
-    context.emit(op, (x, weights, bias), (x.type.shape[0], *window.extent, outputs))
-
-
-def float_fully_connected(context: OperatorContext) -> None:
-    """Rows of K elements, whatever the rank, times the weights [N, K]; ``keep_num_dims`` keeps the rank."""
-    blocks = blocks_of(context, 1)
-    if blocks is not None:
-        _blockwise_fully_connected(context, blocks)
-        return
-    x, weights, bias = _read(context, 0)
-    shape = dense_shape(context, x, weights)
-    bias = bias_vector(context, bias, weights.type.shape[0])
-    known, activation = is_constant(weights, bias), checks.activation(context)
-    if is_hybrid(context):
-        known = known and context.input(1).type.dtype != "uint8"
-        asymmetric = bool(context.option("asymmetric_quantize_inputs"))
-        context.emit(HybridDense(activation, asymmetric, known), (x, weights, bias), shape)
-        return
-    context.emit(FloatDense(activation, known), (x, weights, bias), shape)
-
-
-def _blockwise_fully_connected(context: OperatorContext, blocks: Blocks) -> None:
-    """Weights with a scale per block of a row."""
-    x, weights, bias = context.input(0), context.input(1), context.optional(2)
-    checks.one_of(context, weights, ("int4",))
-    for value in (bias, context.out):
-        if value is not None:
-            checks.one_of(context, value, ("float32",))
-    shape = dense_shape(context, x, weights)
-    scales = block_scales(context, weights, blocks)
-    bias = bias_vector(context, bias, weights.type.shape[0])
-    op = BlockwiseDense(
-        block=blocks.size,
-        activation=checks.activation(context),
-        asymmetric=bool(context.option("asymmetric_quantize_inputs")),
-        constant_bias=is_constant(weights, bias),
-    )
-    context.emit(op, (x, weights, bias, scales), shape)
-
-
-def dense_shape(context: OperatorContext, x: Value, weights: Value) -> tuple[int, ...]:
-    """Check the shapes of a FULLY_CONNECTED and return its result's."""
-    layout = context.option("weights_format")
-    context.require(layout == "DEFAULT", f"the weights have format {layout}; expected DEFAULT", weights)
-    checks.rank(context, weights, 2)
-    outputs, depth = weights.type.shape
-    if depth < 1 or x.type.size % depth:
-        context.misfit(f"tensor {x.name!r} of shape {x.type.shape} has no rows of {depth} elements", x)
-    if not context.option("keep_num_dims"):
-        return (x.type.size // depth, outputs)
-    if not x.type.shape or x.type.shape[-1] != depth:
-        context.misfit(f"tensor {x.name!r} has shape {x.type.shape}; expected {depth} elements behind", x)
-    return (*x.type.shape[:-1], outputs)
-
-
-def _read(
-    context: OperatorContext, axis: int, integers: tuple[str, ...] = ("int8", "uint8", "int4")
+def read_floats(
+    context: OperatorContext,
+    positions: tuple[int, int, int] = (0, 1, 2),
+    *,
+    axis: int = 0,
+    integers: Sequence[str] = (),
 ) -> tuple[Value, Value, Value | None]:
-    """Activations, weights and bias; all floats like the result, but for the weights of hybrid operators."""
-    x, weights, bias = context.input(0), context.input(1), context.optional(2)
+    """Return activations, weights and bias at these positions, all float32 like the result.
+
+    The weights may also have one of the element types ``integers``: see :func:`hybrid_weights`.
+    """
+    x, weights = (context.input(position) for position in positions[:2])
+    bias = context.optional(positions[2])
+    checks.one_of(context, x, ("float32",))
     for value in (bias, context.out):
         if value is not None and value.type.dtype != "float32":
             found = f"the element type is {value.type.dtype} beside float32 activations"
@@ -153,28 +48,31 @@ def _read(
     return x, weights, bias
 
 
-def read_floats(
-    context: OperatorContext, positions: tuple[int, int, int]
-) -> tuple[Value, Value, Value | None]:
-    """Activations, weights and bias at these positions, all float32 like the result."""
-    first, second, third = positions
-    x, weights, bias = context.input(first), context.input(second), context.optional(third)
-    for value in (x, weights, bias, context.out):
-        if value is not None:
-            checks.one_of(context, value, ("float32",))
-    return x, weights, bias
+def hybrid_weights(context: OperatorContext, axis: int, dtypes: Sequence[str]) -> Value:
+    """Return the weights, operand 1, as int8 or int4 with one scale, or one per index of dimension ``axis``.
 
-
-def bias_vector(context: OperatorContext, bias: Value | None, outputs: int) -> Value | None:
-    """The bias with one dimension."""
-    if bias is None:
-        return None
-    if bias.type.size != outputs:
-        context.misfit(f"the bias {bias.name!r} has {bias.type.size} elements; expected {outputs}", bias)
-    if len(bias.type.shape) == 1:
-        return bias
-    return context.step(Reshape(), (bias,), bias.type.with_shape((outputs,)), bias.name)
-
-
-def _dilation(context: OperatorContext) -> tuple[int, int]:
-    return context.option("dilation_h_factor"), context.option("dilation_w_factor")
+    Weights of old files are typed uint8 and mean int8: the kernels read the same bytes as int8, and take no
+    zero point off either.
+    """
+    weights = context.input(1)
+    if weights.type.dtype not in dtypes:
+        found = f"the weights have element type {weights.type.dtype} beside float32 activations"
+        context.unsupported(f"{found}; expected {', '.join(('float32', *dtypes))}", weights)
+    checks.one_of(context, context.out, ("float32",))
+    q = checks.quantization(context, weights)
+    extent = weights.type.shape[axis] if axis < len(weights.type.shape) else 0
+    if len(q.scales) not in (1, extent):
+        context.unsupported(f"the weights have {len(q.scales)} scales; expected 1 or {extent}", weights)
+    if weights.type.dtype == "uint8":
+        if weights.data is None:
+            context.unsupported("the uint8 weights are no constant", weights)
+        zeros = (0,) * len(q.scales)
+        kept = Quantization(q.scales, zeros, axis if len(q.scales) > 1 else None)
+        view = np.ascontiguousarray(weights.data).view(np.int8)
+        return Value(TensorType("int8", weights.type.shape, kept), weights.name, view)
+    if weights.type.dtype == "int4" and weights.data is None:
+        context.unsupported("the int4 weights are no constant", weights)
+    if len(q.scales) > 1 and q.axis != axis:
+        kept = Quantization(q.scales, q.zero_points, axis)
+        return Value(TensorType(weights.type.dtype, weights.type.shape, kept), weights.name, weights.data)
+    return weights

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
-from qimport.frontend.ops.float_weighted import bias_vector, read_floats
-from qimport.frontend.ops.hybrid import hybrid_weights, is_hybrid
-from qimport.frontend.ops.weighted import check_stated_bias, check_weighted, is_constant, read_weighted
-from qimport.ir.graph import Value
+from qimport.frontend.ops.float_weighted import is_hybrid, read_floats
+from qimport.frontend.ops.weighted import (
+    bias_vector,
+    check_stated_bias,
+    check_weighted,
+    is_constant,
+    read_weighted,
+)
 from qimport.qnn.float_transpose_conv import FloatTransposeConv
 from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
 from qimport.qnn.transpose_conv import TransposeConv
@@ -20,12 +24,12 @@ def transpose_conv(context: OperatorContext) -> None:
     shape = _shape(context)
     floating = context.input(2).type.dtype == "float32"
     hybrid = floating and is_hybrid(context)
-    if hybrid:
-        x, weights, bias = _read_hybrid(context)
-    elif floating:
-        x, weights, bias = read_floats(context, (2, 1, 3))
+    if floating:
+        x, weights, bias = read_floats(context, (2, 1, 3), integers=("int8",))
     else:
         x, weights, bias = read_weighted(context, 0, TransposeConv.WEIGHT_TYPES, positions=(2, 1, 3))
+    if hybrid:
+        context.constant(1, "weights of integers beside float activations")
     check_stated_bias(context, x, bias)
     checks.rank(context, x, 4)
     checks.rank(context, weights, 4)
@@ -43,7 +47,7 @@ def transpose_conv(context: OperatorContext) -> None:
     padding = context.option("padding")
     # The delegate takes constants only, and no windows that leave gaps between them where it has to pad.
     gaps = padding == "SAME" and (height < stride[0] or width < stride[1])
-    delegable = is_constant(weights, bias) and not gaps
+    delegable = is_constant(context, weights, bias) and not gaps
     offset = (
         _offset(context, padding, shape[1], rows, height, stride[0]),
         _offset(context, padding, shape[2], columns, width, stride[1]),
@@ -55,16 +59,6 @@ def transpose_conv(context: OperatorContext) -> None:
     kind = HybridTransposeConv if hybrid else FloatTransposeConv if floating else TransposeConv
     op = kind(stride, offset, checks.activation(context), delegable)
     context.emit(op, (x, weights, bias), shape)
-
-
-def _read_hybrid(context: OperatorContext) -> tuple[Value, Value, Value | None]:
-    """Float32 activations and bias, constant int8 weights."""
-    x, bias = context.input(2), context.optional(3)
-    if bias is not None:
-        checks.one_of(context, bias, ("float32",))
-    weights = hybrid_weights(context, 0, ("int8",))
-    context.constant(1, "weights of integers beside float activations")
-    return x, weights, bias
 
 
 def _shape(context: OperatorContext) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED ask of activations, weights and bias."""
+"""What weighted operators ask of integer activations, weights and bias."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext
 from qimport.ir.graph import Value
 from qimport.ir.types import Quantization, TensorType
+from qimport.qnn.quantize import Dequantize
 from qimport.qnn.reshape import Reshape
+
+UNPACKED = ("float16", "int8")
+"""Element types of constants behind DEQUANTIZE that the delegate unpacks when it loads the file."""
 
 BIAS_TOLERANCE = 0.02
 """The interpreter's limit: how far scale products may be from the bias scale, in steps of the result."""
@@ -31,9 +35,6 @@ def read_weighted(
     """
     x, weights = (context.input(position) for position in positions[:2])
     bias, out = context.optional(positions[2]), context.out
-    if x.type.dtype == "float32" and weights.type.dtype in checks.EIGHT_BIT:
-        found = f"float32 activations meet {weights.type.dtype} weights (a hybrid operator)"
-        context.unsupported(f"{found}; expected int8 or uint8 activations", x)
     dtype = x.type.dtype
     checks.one_of(context, x, tuple(weight_types))
     checks.one_of(context, out, (result_types or {}).get(dtype, (dtype,)))
@@ -101,10 +102,9 @@ def check_weighted(
     step = context.out.type.quant.scale
     largest = x.type.quant.scale * max(weights.type.quant.scales) / step
     checks.scale_factor(context, largest, "input scale * weight scale / output scale")
+    vector = bias_vector(context, bias, outputs)
     if bias is None:
         return None
-    if bias.type.size != outputs:
-        context.misfit(f"the bias {bias.name!r} has {bias.type.size} elements; expected {outputs}", bias)
     _check_zero_points(context, bias, "bias values")
     if compare_bias_scale:
         found = bias.type.quantization
@@ -112,14 +112,39 @@ def check_weighted(
         product = x.type.quant.scale * weights.type.quant.scale
         sentence = f"the bias has scale {scale:.9g}; expected {product:.9g}, input scale times weight scale"
         context.require(abs(product - scale) / step <= BIAS_TOLERANCE, sentence, bias)
+    return vector
+
+
+def bias_vector(context: OperatorContext, bias: Value | None, outputs: int) -> Value | None:
+    """Return the bias with one dimension."""
+    if bias is None:
+        return None
+    if bias.type.size != outputs:
+        context.misfit(f"the bias {bias.name!r} has {bias.type.size} elements; expected {outputs}", bias)
     if len(bias.type.shape) == 1:
         return bias
     return context.step(Reshape(), (bias,), bias.type.with_shape((outputs,)), bias.name)
 
 
-def is_constant(weights: Value, bias: Value | None) -> bool:
-    """Return whether weights and bias, if there is one, are known at import."""
-    return weights.is_constant and (bias is None or bias.is_constant)
+def is_constant(context: OperatorContext, weights: Value, bias: Value | None) -> bool:
+    """Whether the delegate knows weights and bias when it loads the file.
+
+    They are stored, or float16 or int8 constants that a DEQUANTIZE unpacks; a float16 bias is only taken
+    beside float16 weights.
+    """
+    stored = [_stored_type(context, value) for value in (weights, bias) if value is not None]
+    return None not in stored and (stored[0] == "float16" or "float16" not in stored)
+
+
+def _stored_type(context: OperatorContext, value: Value) -> str | None:
+    """The element type in the file of a constant, or of one that the delegate unpacks to ``value``."""
+    if value.is_constant:
+        return value.type.dtype
+    producer = next((node for node in context.builder.nodes if value in node.outputs), None)
+    if producer is None or not (isinstance(producer.op, Dequantize) and producer.op.stored):
+        return None
+    packed = producer.call().input(0).dtype
+    return packed if packed in UNPACKED else None
 
 
 def check_stated_bias(context: OperatorContext, x: Value, bias: Value | None) -> None:

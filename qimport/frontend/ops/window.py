@@ -26,9 +26,15 @@ class Window:
 
 
 def read_window(
-    context: OperatorContext, x: Value, size: tuple[int, int], dilation: tuple[int, int] = (1, 1)
+    context: OperatorContext, x: Value, size: tuple[int, int], *, dilated: bool = False
 ) -> Window:
-    """Return the window that the options ``padding``, ``stride_h`` and ``stride_w`` put over NHWC ``x``."""
+    """Return the window that the options for padding and stride put over NHWC ``x``.
+
+    ``dilated``: there are options ``dilation_h_factor`` and ``dilation_w_factor`` too.
+    """
+    dilation = (1, 1)
+    if dilated:
+        dilation = (context.option("dilation_h_factor"), context.option("dilation_w_factor"))
     stride = (context.option("stride_h"), context.option("stride_w"))
     if min(*stride, *dilation, *size) < 1:
         context.malformed(
