@@ -12,7 +12,7 @@ from qimport.arrays import Array
 from qimport.codegen.target import Target
 from qimport.compiler import Compilation, trace
 from qimport.errors import ArgumentError
-from qimport.ir.graph import Value
+from qimport.ir.graph import Node, Value
 from qimport.ir.interpret import interpret
 from qimport.model import CompiledModel
 from qimport.oracle import Oracle, Resize, random_inputs
@@ -185,7 +185,7 @@ def _first_layer(
     numerics = compilation.options.numerics
     expected = oracle.run(compilation.content, inputs, numerics, resize=resize, tensors=True).tensors
     indices = {value: index for index, value in compilation.imported.tensors.items() if index in expected}
-    nodes = compilation.imported.graph.nodes
+    nodes = [node for node in compilation.imported.graph.nodes if not _unpacked(node, numerics)]
     origins = {value: node.origin for node in nodes for value in node.outputs if value in indices}
     observed = compilation.with_outputs([indices[value] for value in origins])
     stages: dict[str, Callable[[], Sequence[Array]]] = {
@@ -199,6 +199,11 @@ def _first_layer(
             if result.differing:
                 return Layer(stage, indices[value], origin, result)
     return None
+
+
+def _unpacked(node: Node, numerics: str) -> bool:
+    """Whether the delegate may compute this from constants without ever storing the result."""
+    return numerics == "xnnpack" and all(value is None or value.is_constant for value in node.inputs)
 
 
 def _fused(compilation: Compilation, results: Sequence[Comparison]) -> Layer | None:
