@@ -3,6 +3,7 @@
 from qimport.qnn.arithmetic import AddN, Arithmetic, LogicalNot
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.batch_matmul import BatchMatmul
+from qimport.qnn.batch_matmul_sums import BatchMatmulSums
 from qimport.qnn.binary import Mul
 from qimport.qnn.bitcast import Bitcast
 from qimport.qnn.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
@@ -82,6 +83,7 @@ __all__ = [
     "AveragePool2d",
     "BasicLstm",
     "BatchMatmul",
+    "BatchMatmulSums",
     "BatchToSpace",
     "Bitcast",
     "BlockwiseDense",
