@@ -120,3 +120,11 @@ def test_results_outside_the_domain() -> None:
     assert bits["sqrt"] == [infinite, nan, nan, 0]
     assert bits["exp"][:2] == [infinite, 0]
     assert math_function("round", np.array([-0.4, -0.0], np.float32)).view(np.uint32).tolist() == [0, 1 << 31]
+
+
+def test_estimated_roots_are_close_to_correct() -> None:
+    x = np.exp(np.random.default_rng(9).uniform(-80, 80, 20000)).astype(np.float32)
+    roots = {"sqrt_of_estimate": np.sqrt(x), "rsqrt_of_estimate": np.float32(1) / np.sqrt(x)}
+    for kind, wanted in roots.items():
+        found = math_function(kind, x)
+        assert np.abs(found.view(np.int32) - wanted.view(np.int32)).max() <= 3, kind

@@ -24,8 +24,7 @@ class Sqrt(UnaryOperation):
 
     8 bits, int16: clamp(trunc(f32(sqrt(f32(s_in * (x - z_in))) / s_out)) + z_out). The interpreter fails for
     codes under z_in; here they count as z_in.
-    float32: correctly rounded; xnnpack 2 units in the last place (it multiplies by an estimated reciprocal),
-    and numbers below 2^-126 count as 0 there.
+    float32: correctly rounded; xnnpack :func:`qimport.real.estimate.square_root`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -34,8 +33,7 @@ class Sqrt(UnaryOperation):
     TFLITE: ClassVar[tuple[str, ...]] = ("SQRT",)
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
-    REAL = everywhere("sqrt")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"xnnpack": 2}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("sqrt"), "xnnpack": "sqrt_of_estimate"}
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the class."""
@@ -53,8 +51,7 @@ class Rsqrt(UnaryOperation):
     t = MBQM(1, a, b + 20): clamp(MBQM(t, m, e - 20) + z_out), (m, e) of 1 / f64(f32(sqrt(s_in) * s_out)).
     The interpreter fails for codes under z_in; here they count as z_in.
     int16: :mod:`qimport.qnn.interpolation` of f32(1 / sqrt(v)), of the result's highest number for v = 0.
-    float32: f32(1 / sqrt(v)); xnnpack 2 units in the last place (estimates refined by Newton's rule), with
-    NaN for 0.
+    float32: f32(1 / sqrt(v)); xnnpack :func:`qimport.real.estimate.reciprocal_square_root`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -63,8 +60,7 @@ class Rsqrt(UnaryOperation):
     TFLITE: ClassVar[tuple[str, ...]] = ("RSQRT",)
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
-    REAL = everywhere("rsqrt")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"xnnpack": 2}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("rsqrt"), "xnnpack": "rsqrt_of_estimate"}
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The formula of the element type."""

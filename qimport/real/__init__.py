@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from qimport.real import activation, eigen, elementary, fdlibm, glibc, rounding, steps, xnnpack
+from qimport.real import activation, eigen, elementary, estimate, fdlibm, glibc, rounding, steps, xnnpack
 from qimport.real.steps import Function, Lanes, Steps
 
 Kind = Literal[
@@ -50,10 +50,12 @@ Kind = Literal[
     "rint",
     "round",
     "rsqrt",
+    "rsqrt_of_estimate",
     "sign",
     "sin",
     "sin_of_quotient",
     "sqrt",
+    "sqrt_of_estimate",
     "square",
     "tanh",
     "tanh_of_quotient",
@@ -114,9 +116,11 @@ FUNCTIONS: dict[str, Function] = {
     "rint": rounding.nearest_even,
     "round": rounding.nearest_even_upwards,
     "rsqrt": activation.reciprocal_square_root,
+    "rsqrt_of_estimate": estimate.reciprocal_square_root,
     "sign": rounding.sign,
     "sin_of_quotient": xnnpack.sin,
     "sqrt": rounding.square_root,
+    "sqrt_of_estimate": estimate.square_root,
     "square": activation.square,
     "tanh": fdlibm.tanh,
     "tanh_of_quotient": xnnpack.tanh,

@@ -77,6 +77,11 @@ def settled(at: Steps, x: Lanes, result: Lanes) -> Lanes:
     return at.choose(result == result, result, at.choose(x == x, not_a_number(at, x), x))
 
 
+def flushed(at: Steps, x: Lanes) -> Lanes:
+    """Zero of the same sign for float32 numbers below 2^-126."""
+    return at.choose(absolute(at, x) < 2.0**-126, at.floats(at.bits(x) & sign_bit(at)), x)
+
+
 def difference_from_zero(at: Steps, x: Lanes) -> Lanes:
     """0 - x: -x but for zeros, which give +0."""
     return 0.0 - x

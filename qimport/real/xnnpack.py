@@ -14,7 +14,7 @@ from functools import wraps
 import numpy as np
 
 from qimport.real.rounding import LOWEST_EXPONENT, nearest_even, scaled_down
-from qimport.real.steps import Function, Lanes, Steps, absolute, settled, sign_bit
+from qimport.real.steps import Function, Lanes, Steps, flushed, settled, sign_bit
 
 
 def _f32(value: float) -> float:
@@ -25,7 +25,6 @@ def _numbers(*values: float) -> list[float]:
     return [_f32(value) for value in values]
 
 
-_SMALLEST = 2.0**-126
 _LOG2_E = float.fromhex("0x1.715476p+0")
 
 
@@ -51,17 +50,12 @@ def _within(at: Steps, x: Lanes, limit: float) -> Lanes:
     return _at_least(at, _at_most(at, x, limit), -limit)
 
 
-def _flushed(at: Steps, x: Lanes) -> Lanes:
-    """Zero of the same sign for numbers below 2^-126."""
-    return at.choose(absolute(at, x) < _SMALLEST, at.floats(at.bits(x) & sign_bit(at)), x)
-
-
 def _kernel(function: Function) -> Function:
     """``function`` from and to numbers that are not denormal."""
 
     @wraps(function)
     def flushing(at: Steps, x: Lanes) -> Lanes:
-        return _flushed(at, function(at, _flushed(at, x)))
+        return flushed(at, function(at, flushed(at, x)))
 
     return flushing
 
@@ -183,7 +177,7 @@ def exp_of_difference(at: Steps, x: Lanes) -> Lanes:
     n = shifted - _SHIFTING_MAGIC
     t = at.fma(n, -_SOFTMAX_LN2[0], x)
     t = at.fma(n, -_SOFTMAX_LN2[1], t)
-    result = at.fma(_flushed(at, t * power), _horner(at, t, _SOFTMAX_TERMS), power)
+    result = at.fma(flushed(at, t * power), _horner(at, t, _SOFTMAX_TERMS), power)
     return settled(at, x, at.choose(x < _SOFTMAX_CUTOFF, 0.0, result))
 
 
