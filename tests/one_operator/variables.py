@@ -107,6 +107,19 @@ def shift_register(draw: Draw, dtype: str) -> OneOperator:
     return OneOperator(model.build([], []), feed(draw, type_), f"{keep} of {type_} along {axis}")
 
 
+@generator("READ_VARIABLE with another quantization")
+def reinterpreted(draw: Draw) -> OneOperator:
+    """The same codes under another scale."""
+    shape, dtype = some_shape(draw), draw.dtype()
+    written, found = some_type(draw, dtype, shape), some_type(draw, dtype, shape)
+    model = ModelBuilder()
+    x, variable, y = add_tensor(model, written), handle(model, "memory"), model.tensor(shape, "float32")
+    model.operator("ASSIGN_VARIABLE", [variable, x], [])
+    model.operator("DEQUANTIZE", [read(model, variable, found)], [y], 2)
+    file = model.build([x], [y])
+    return OneOperator(file, feed(draw, written), f"{written} as {found}", modes=("reference", "builtin"))
+
+
 def swap(draw: Draw, dtype: str) -> OneOperator:
     """Variables that take each other's content, one of them that of the input."""
     type_ = some_type(draw, dtype, some_shape(draw))

@@ -1,8 +1,8 @@
 """VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE: which value a resource variable has where.
 
-None of them becomes a node. A variable is known by its container and shared name. Reading one that nothing
-has assigned is refused: the interpreter fails there, but for float32 with the XNNPACK delegate, which reads
-memory that nobody has written.
+None of them becomes a node, but for a READ_VARIABLE that changes the quantization. A variable is known by its
+container and shared name. Reading one that nothing has assigned is refused: the interpreter fails there, but
+for float32 with the XNNPACK delegate, which reads memory that nobody has written.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from qimport.frontend.memory import Variable
 from qimport.frontend.ops.context import Body, OperatorContext, importer
 from qimport.ir.graph import NUMERICS, Array, Graph, Value, verify_graph
 from qimport.ir.interpret import interpret
+from qimport.qnn.reshape import Reshape
 
 
 @importer("VAR_HANDLE", versions=range(1, 2), emits=False)
@@ -27,16 +28,22 @@ def import_var_handle(context: OperatorContext) -> None:
 
 @importer("READ_VARIABLE", versions=range(1, 2), emits=False)
 def import_read_variable(context: OperatorContext) -> None:
-    """The present content; element type and quantization of the result must be those of the variable."""
+    """The present content; under another quantization the same codes, as the interpreter copies bytes.
+
+    A file that does that does not load with the XNNPACK delegate.
+    """
     context.operands(1)
     variable = context.handle(0)
     value = context.memory.read(variable)
     if value is None:
         context.unsupported(f"the variable {variable.shared_name!r} is read before anything assigns it")
     wanted = context.out.type.with_shape(value.type.shape)
-    if value.type != wanted:
+    if value.type.dtype != wanted.dtype:
         context.unsupported(f"the variable holds {value.type}, it is read as {wanted}", context.out)
-    context.give(value)
+    if value.type == wanted:
+        context.give(value)
+    else:
+        context.emit(Reshape(), (value,), wanted.shape)
 
 
 @importer("ASSIGN_VARIABLE", versions=range(1, 2), emits=False)
