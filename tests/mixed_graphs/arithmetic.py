@@ -82,6 +82,7 @@ def float_function(g: MixedModel, x: Tensor) -> None:
     if name == "LEAKY_RELU":
         g.emit(name, [x], x.type, alpha=g.draw.pick(0.1, 0.3, 0.0))
     elif name == "PRELU":
+        g.axis(x)
         slopes = g.constant(TensorType("float32", (*(1 for _ in x.type.shape[1:-1]), x.type.shape[-1])))
         g.emit(name, [x, slopes], x.type, limit=limit * LARGEST_FED)
     else:
@@ -174,9 +175,7 @@ def quantize(g: MixedModel, x: Tensor) -> None:
 
 @step(*CODES, weight=2)
 def dequantize(g: MixedModel, x: Tensor) -> None:
-    """DEQUANTIZE; of a constant not as a result, for which the delegate has no memory."""
-    if x.constant:
-        raise DoesNotFit
+    """DEQUANTIZE."""
     limit = 2 * g.limit(x) * x.type.quant.scale
     g.emit("DEQUANTIZE", [x], TensorType("float32", x.type.shape), limit=limit)
 

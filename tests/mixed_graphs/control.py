@@ -38,7 +38,7 @@ def body(g: MixedModel, operands: list[Tensor], counted: bool = False) -> tuple[
 
 def alike(g: MixedModel, x: Tensor, bounded: bool) -> Tensor:
     """Something computed of the type of ``x``, or ``x`` itself; of floats at most 6 if ``bounded``."""
-    known = [t for t in g.computed if t.type == x.type]
+    known = [t for t in g.shown() if t.type == x.type]
     found = g.draw.pick(*known) if known and g.draw.rng.random() < 0.9 else x
     if x.type.dtype == "float32" and bounded:
         return g.emit("RELU6", [found], x.type, limit=6.0)

@@ -29,6 +29,7 @@ VERSIONS = {
     "DEPTHWISE_CONV_2D": 5,
     "DEPTH_TO_SPACE": 1,
     "FULLY_CONNECTED": 9,
+    "SQUEEZE": 1,
 }
 """Operators for which the second version is too early or too late."""
 
@@ -71,6 +72,7 @@ class MixedModel(RandomModel):
 
     def __init__(self, seed: int) -> None:
         self.limits: dict[int, float] = {}
+        self.hidden: set[Tensor] = set()
         self.outer: list[Any] = []
         self.bodies: list[Any] = []
         self.variables: dict[str, tuple[TensorType, Array]] = {}
@@ -86,7 +88,7 @@ class MixedModel(RandomModel):
     def add_steps(self, count: int) -> None:
         """Add ``count`` operators or a few more."""
         enough = len(self.operators) + count
-        while len(self.operators) < enough:
+        while len(self.operators) < enough or not self.computed:
             x = self.start()
             try:
                 self.draw.pick(*STEPS[x.type.dtype])(self, x)
@@ -105,8 +107,9 @@ class MixedModel(RandomModel):
     def file(self) -> bytes:
         """The file; some unread tensors are no results, some read ones are, some twice, inputs too."""
         rng = self.draw.rng
-        outputs = [t for t in self.computed if rng.random() < (0.15 if t.index in self.read else 0.8)]
-        outputs = outputs or self.computed[-1:]
+        shown = self.shown()
+        outputs = [t for t in shown if rng.random() < (0.15 if t.index in self.read else 0.8)]
+        outputs = outputs or shown[-1:] or self.inputs[:1]
         outputs += [t for t in (*outputs[:1], *self.inputs[:1]) if rng.random() < 0.08]
         indices = [outputs[i].index for i in rng.permutation(len(outputs))]
         inputs = [t.index for t in self.inputs]
@@ -117,6 +120,10 @@ class MixedModel(RandomModel):
         self.model.subgraphs += self.bodies
         return self.model.build()
 
+    def shown(self) -> list[Tensor]:
+        """What may be a result; not expanded constants, for which the delegate has no memory."""
+        return [t for t in self.computed if t not in self.hidden]
+
     def invocations(self) -> list[list[Array]]:
         """Inputs of successive invocations."""
         return [[self.values(t.type) for t in self.inputs] for _ in range(INVOCATIONS)]
@@ -126,12 +133,13 @@ class MixedModel(RandomModel):
     @contextmanager
     def subgraph(self) -> Iterator[int]:
         """Grow another subgraph meanwhile; gives its number."""
-        names = ("inputs", "computed", "read", "weights", "limits")
+        names = ("inputs", "computed", "read", "weights", "limits", "hidden")
         kept = {name: getattr(self, name) for name in names}
         self.outer.append(self.model.subgraphs)
         self.model.subgraphs = [type(self.model.subgraphs[0])("body")]
         self.bodies += self.model.subgraphs
-        self.inputs, self.computed, self.read, self.weights, self.limits = [], [], set(), {}, {}
+        self.inputs, self.computed, self.read = [], [], set()
+        self.weights, self.limits, self.hidden = {}, {}, set()
         try:
             yield 1 + len(self.bodies)
         finally:
@@ -193,6 +201,8 @@ class MixedModel(RandomModel):
             raise DoesNotFit
         results = super().emit_results(name, operands, types, **options)
         self.limits.update({t.index: largest for t in results})
+        if name == "DEQUANTIZE" and any(isinstance(t, Tensor) and t.constant for t in operands):
+            self.hidden.update(results)
         return results
 
     def version(self, name: str) -> int:

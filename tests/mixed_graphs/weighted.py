@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from qimport.ir.graph import Array
 from qimport.ir.types import Quantization, TensorType
 from tests.cases import add_tensor
 from tests.mixed_graphs.model import LARGEST_FED, MixedModel, old_step, step
@@ -70,10 +71,25 @@ def float_weighted(
             options["asymmetric_quantize_inputs"] = bool(g.draw.pick(True, False))
     else:
         data = np.clip(g.draw.rng.normal(0, 1, shape), -3, 3).astype(np.float32) / np.float32(np.sqrt(taps))
-        weights, largest = g.model.tensor(shape, "float32", data=data), 3.0
+        weights, largest = widened(g, data), 3.0
     # A bias of -0.0 would tell kernels that skip what lies outside an image from those that add zeros.
-    data = g.values(TensorType("float32", (shape[axis],))) + np.float32(0)
-    bias = g.model.tensor(data.shape, "float32", data=data)
+    bias = widened(g, g.values(TensorType("float32", (shape[axis],))) + np.float32(0))
     limit = g.limit(x) * largest * taps + LARGEST_FED
     out = TensorType("float32", result)
     g.emit(name, [x, weights, bias], out, limit=limit, fused_activation_function=g.activation(), **options)
+
+
+def widened(g: MixedModel, data: Array) -> int:
+    """A float32 constant, or a narrow one behind DEQUANTIZE, as converters store those of float models."""
+    how = g.draw.pick("plain", "plain", "float16", "int8")
+    if how == "plain":
+        return g.model.tensor(data.shape, "float32", data=data)
+    if how == "float16":
+        narrow = g.model.tensor(data.shape, "float16", data=data.astype(np.float16))
+    else:
+        scale = max(float(np.abs(data).max()), 0.1) / 100
+        codes = np.rint(data / scale).astype(np.int8) + 3
+        narrow = g.model.tensor(data.shape, "int8", scale, 3, data=codes)
+    wide = g.model.tensor(data.shape, "float32")
+    g.model.operator("DEQUANTIZE", [narrow], [wide], 3)
+    return wide
