@@ -12,19 +12,10 @@ from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.ordering import ArgExtremum, ArgMax, ArgMin, Cumsum, TopK, around
 
 
-@rule(ArgMax)
-def lower_arg_max(emit: Emitter, op: ArgMax, use: Use) -> Value:
-    """Place of the largest."""
-    return _arg_reduce(emit, op, use, "max")
-
-
-@rule(ArgMin)
-def lower_arg_min(emit: Emitter, op: ArgMin, use: Use) -> Value:
-    """Place of the smallest."""
-    return _arg_reduce(emit, op, use, "min")
-
-
-def _arg_reduce(emit: Emitter, op: ArgExtremum, use: Use, kind: Literal["max", "min"]) -> Value:
+@rule(ArgMax, ArgMin)
+def lower_arg_extremum(emit: Emitter, op: ArgExtremum, use: Use) -> Value:
+    """Place of the largest or the smallest."""
+    kind: Literal["max", "min"] = "max" if isinstance(op, ArgMax) else "min"
     x, out = use.operand(0), use.output
     outer, count, inner = around(x.type.shape, op.axis)
     view = emit.reshape(x, (outer, count, inner))

@@ -70,7 +70,10 @@ def _optimized(emit: Emitter, op: Sum, use: Use) -> Value:
     return emit.clamp(code, 0, *INTEGER_RANGE[out.dtype], out.dtype)
 
 
-def _extremum(emit: Emitter, op: Extremum, use: Use, kind: prim.ReduceKind) -> Value:
+@rule(ReduceMax, ReduceMin)
+def lower_extremum(emit: Emitter, op: Extremum, use: Use) -> Value:
+    """One reduction."""
+    kind: prim.ReduceKind = "max" if isinstance(op, ReduceMax) else "min"
     start: prim.ReduceStart = "neutral"
     if use.output.dtype == "float32":
         if op.kernel_family(use.call) == "reference":
@@ -78,18 +81,6 @@ def _extremum(emit: Emitter, op: Extremum, use: Use, kind: prim.ReduceKind) -> V
         else:
             kind = "max_last" if kind == "max" else "min_last"
     return emit.reshape(reduce(emit, use.operand(0), kind, op.axes, start), use.output.shape)
-
-
-@rule(ReduceMax)
-def lower_reduce_max(emit: Emitter, op: ReduceMax, use: Use) -> Value:
-    """One reduction."""
-    return _extremum(emit, op, use, "max")
-
-
-@rule(ReduceMin)
-def lower_reduce_min(emit: Emitter, op: ReduceMin, use: Use) -> Value:
-    """One reduction."""
-    return _extremum(emit, op, use, "min")
 
 
 @rule(ReduceProd)
@@ -105,17 +96,8 @@ def lower_reduce_prod(emit: Emitter, op: ReduceProd, use: Use) -> Value:
     return emit.reshape(code, out.shape)
 
 
-def _logical(emit: Emitter, op: Logical, use: Use, kind: prim.ReduceKind) -> Value:
+@rule(ReduceAny, ReduceAll)
+def lower_logical(emit: Emitter, op: Logical, use: Use) -> Value:
+    """The largest or the smallest of 0 and 1."""
+    kind: prim.ReduceKind = "max" if isinstance(op, ReduceAny) else "min"
     return emit.reshape(reduce(emit, use.operand(0), kind, op.axes), use.output.shape)
-
-
-@rule(ReduceAny)
-def lower_reduce_any(emit: Emitter, op: ReduceAny, use: Use) -> Value:
-    """The largest of 0 and 1."""
-    return _logical(emit, op, use, "max")
-
-
-@rule(ReduceAll)
-def lower_reduce_all(emit: Emitter, op: ReduceAll, use: Use) -> Value:
-    """The smallest of 0 and 1."""
-    return _logical(emit, op, use, "min")

@@ -166,11 +166,11 @@ RULES: dict[type[QnnOperation], Rule] = {}
 """The lowering rule of every qnn operation."""
 
 
-def rule(op: type[Op]) -> Callable[[Callable[[Emitter, Op, Use], Any]], Callable[[Emitter, Op, Use], Any]]:
-    """Decorator: ``f(emit, op, use)`` returns the value(s) that replace the node's results."""
+def rule(*ops: type[Op]) -> Callable[[Callable[[Emitter, Op, Use], Any]], Callable[[Emitter, Op, Use], Any]]:
+    """Decorator: ``f(emit, op, use)`` returns the value(s) that replace the results of such nodes."""
 
     def enter(function: Callable[[Emitter, Op, Use], Any]) -> Callable[[Emitter, Op, Use], Any]:
-        RULES[op] = function
+        RULES.update(dict.fromkeys(ops, function))
         return function
 
     return enter

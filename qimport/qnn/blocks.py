@@ -93,9 +93,27 @@ class DepthToSpace(QnnOperation):
         return (x.reshape(self.split_shape(x.shape)).transpose(self.ORDER).reshape(call.output.shape),)
 
 
+@dataclass(frozen=True)
+class BlocksAndBatch(QnnOperation):
+    """One number of ``block`` per spatial dimension, and what is padded or cropped around each of them."""
+
+    block: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def verify_borders(self, call: Call) -> None:
+        """Check C1, and of C2 what is about ``before`` and ``after``."""
+        x, out, count = call.input(0), call.output, len(self.block)
+        same = (x.dtype, x.quantization) == (out.dtype, out.quantization)
+        require(same, "C1", f"{x} and {out} differ in element type or quantization")
+        counts = len(self.before) == len(self.after) == count < len(x.shape)
+        require(counts, "C2", f"{count} blocks with borders {self.before} and {self.after} for {x}")
+        require(min((0, *self.before, *self.after)) == 0, "C2", "borders must not be negative")
+
+
 @operation
 @dataclass(frozen=True)
-class SpaceToBatch(QnnOperation):
+class SpaceToBatch(BlocksAndBatch):
     """Interleaved samples of the padded operand become images of their own; x is [N, spatial..., rest...].
 
     ``block`` has one number per spatial dimension. Image (((j0 * block1) + j1) ... * N + n) of the result
@@ -109,17 +127,10 @@ class SpaceToBatch(QnnOperation):
     NAME = "qnn.space_to_batch"
     TFLITE: ClassVar[tuple[str, ...]] = ("SPACE_TO_BATCH_ND",)
 
-    block: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         x, out, count = call.input(0), call.output, len(self.block)
-        _require_alike(call)
-        counts = len(self.before) == len(self.after) == count < len(x.shape)
-        require(counts, "C2", f"{count} blocks, {len(self.before)} and {len(self.after)} pads for {x}")
-        require(min((0, *self.before, *self.after)) == 0, "C2", "pads must not be negative")
+        self.verify_borders(call)
         padded = self.padded_shape(x.shape)[1 : count + 1]
         divides = min(self.block, default=1) > 0 and not any(
             a % b for a, b in zip(padded, self.block, strict=True)
@@ -160,7 +171,7 @@ class SpaceToBatch(QnnOperation):
 
 @operation
 @dataclass(frozen=True)
-class BatchToSpace(QnnOperation):
+class BatchToSpace(BlocksAndBatch):
     """The inverse of :class:`SpaceToBatch`; ``before`` and ``after`` are cut off. Any type, all modes equal.
 
     C1 one element type, one quantization. C2 crops >= 0 per spatial dimension and side; the batch is a
@@ -171,17 +182,10 @@ class BatchToSpace(QnnOperation):
     NAME = "qnn.batch_to_space"
     TFLITE: ClassVar[tuple[str, ...]] = ("BATCH_TO_SPACE_ND",)
 
-    block: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         x, out, count = call.input(0), call.output, len(self.block)
-        _require_alike(call)
-        counts = len(self.before) == len(self.after) == count < len(x.shape)
-        require(counts, "C2", f"{count} blocks, {len(self.before)} and {len(self.after)} crops for {x}")
-        require(min((0, *self.before, *self.after)) == 0, "C2", "crops must not be negative")
+        self.verify_borders(call)
         divides = min(self.block, default=1) > 0 and not x.shape[0] % math.prod(self.block)
         require(divides, "C2", f"{x} does not hold images of {self.block} samples")
         crops = zip(self.merged_shape(x.shape), (0, *self.before), (0, *self.after), strict=False)
@@ -217,9 +221,3 @@ class BatchToSpace(QnnOperation):
 def padding(out: TensorType) -> int:
     """The code of SPACE_TO_BATCH_ND's padding."""
     return 0 if out.quantization is None else out.quant.zero_point
-
-
-def _require_alike(call: Call) -> None:
-    x, out = call.input(0), call.output
-    same = (x.dtype, x.quantization) == (out.dtype, out.quantization)
-    require(same, "C1", f"{x} and {out} differ in element type or quantization")

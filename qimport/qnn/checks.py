@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from qimport.ir.check import require
 from qimport.ir.graph import Call
 from qimport.ir.types import TensorType
@@ -27,6 +29,19 @@ def require_multiplier(label: str, before: TensorType, after: TensorType) -> Non
     """The ratio of the scales has a 32-bit multiplier whose left shift is under 32."""
     ratio = before.quant.scale / after.quant.scale
     require(ratio < 2**31, label, f"the scale of {before} is more than 2^31 times that of {after}")
+
+
+def require_normalization(call: Call, fixed: Mapping[str, tuple[float, int]]) -> None:
+    """C1: one type, float32 or one of ``fixed``, and one shape. C2: scale and zero point of the result."""
+    x, out = call.input(0), call.output
+    require(x.dtype in (*fixed, "float32"), "C1", f"{x} is not {', '.join(fixed)} or float32")
+    require_same_dtype("C1", call)
+    require_same_shape("C1", call)
+    require(len(x.shape) >= 1, "C1", "the operand needs a dimension")
+    if x.dtype != "float32":
+        require_per_tensor("C1", x, out)
+        found, wanted = (out.quant.scale, out.quant.zero_point), fixed[out.dtype]
+        require(found == wanted, "C2", f"the output must be {wanted}, not {found}")
 
 
 def require_same_shape(label: str, call: Call) -> None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int
-from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import require_per_tensor, require_same_dtype, require_same_shape
+from qimport.qnn.checks import require_normalization
 
 RESULT = {"int8": (1 / 128, 0), "uint8": (1 / 128, 128)}
 """Scale and zero point of quantized results."""
@@ -39,15 +38,7 @@ class L2Normalization(QnnOperation):
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
-        x, out = call.input(0), call.output
-        require(x.dtype in (*RESULT, "float32"), "C1", f"{x} is not int8, uint8 or float32")
-        require_same_dtype("C1", call)
-        require_same_shape("C1", call)
-        require(len(x.shape) >= 1, "C1", "the operand needs a dimension")
-        if x.dtype != "float32":
-            require_per_tensor("C1", x, out)
-            found = (out.quant.scale, out.quant.zero_point)
-            require(found == RESULT[out.dtype], "C2", f"the output must be {RESULT[out.dtype]}, not {found}")
+        require_normalization(call, RESULT)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formula of the class."""

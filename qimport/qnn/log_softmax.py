@@ -11,11 +11,10 @@ import numpy as np
 from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
-from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import require_per_tensor, require_same_dtype, require_same_shape
+from qimport.qnn.checks import require_normalization
 from qimport.qnn.logarithm import log_of_at_least_one
 from qimport.qnn.softmax import INTEGER_BITS
 from qimport.qnn.unary import rescaled
@@ -75,15 +74,7 @@ class LogSoftmax(QnnOperation):
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
-        x, out = call.input(0), call.output
-        require(x.dtype in (*RESULT, "float32"), "C1", f"{x} is not int8, uint8 or float32")
-        require_same_dtype("C1", call)
-        require_same_shape("C1", call)
-        require(len(x.shape) >= 1, "C1", "the operand needs a dimension")
-        if x.dtype != "float32":
-            require_per_tensor("C1", x, out)
-            found = (out.quant.scale, out.quant.zero_point)
-            require(found == RESULT[out.dtype], "C2", f"the output must be {RESULT[out.dtype]}, not {found}")
+        require_normalization(call, RESULT)
 
     def ulp_bound(self, call: Call) -> int:
         """Small results are differences of larger numbers."""

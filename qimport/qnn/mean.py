@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
-from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.checks import require_per_tensor
 from qimport.qnn.reduction import (
     DelegateSum,
     Reduction,
@@ -66,34 +64,26 @@ class Mean(Reduction):
     :func:`qimport.qnn.reduction.sum_in_order` divided by n: ``packets`` in builtin where what is reduced are
     the last dimensions and something is kept (``optimized_ops::MeanGeneral``).
 
-    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2 ``axes``
-    are sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has zero points 0.
+    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2, C3 see
+    Reduction. C4 int16 has zero points 0.
     """
 
     NAME = "qnn.mean"
     TFLITE = ("MEAN",)
 
-    axes: tuple[int, ...]
-    keep_dims: bool = False
-
     def verify(self, call: Call) -> None:
         """Check C1-C4."""
-        x, out = call.input(0), call.output
-        require(x.dtype == out.dtype, "C1", "operand and result must be of one type")
-        require(x.dtype in (*QUANTIZED, *PLAIN), "C1", f"no mean of {x.dtype}")
-        if x.dtype in QUANTIZED:
-            require_per_tensor("C1", x, out)
-            zeros = (x.quant.zero_point, out.quant.zero_point)
-            require(x.dtype != "int16" or zeros == (0, 0), "C4", "int16 has zero points 0")
-        self.verify_shape("C2", "C3", call)
+        self.verify_types(call, (*QUANTIZED, *PLAIN))
+        if call.input(0).dtype in QUANTIZED:
+            self.verify_codes("C1", call)
+        self.verify_shape(call)
 
     def classic(self, call: Call) -> ClassicMean:
         """Parameters of the kernels without delegate."""
         x = call.input(0)
         image = len(x.shape) == 4 and self.axes == (1, 2) and self.keep_dims and x.dtype != "int16"
-        return (
-            self._over_image(call) if image and self.kernel_family(call) == "builtin" else self._general(call)
-        )
+        optimized = image and self.kernel_family(call) == "builtin"
+        return self._over_image(call) if optimized else self._general(call)
 
     def _general(self, call: Call) -> ClassicMean:
         x, out, n = call.input(0).quant, call.output.quant, self.count(call)

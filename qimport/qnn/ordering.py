@@ -23,6 +23,7 @@ def around(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
+@dataclass(frozen=True)
 class ArgExtremum(QnnOperation):
     """What ARG_MAX and ARG_MIN share: the first place of the best element along ``axis``, in all modes.
 
@@ -33,6 +34,7 @@ class ArgExtremum(QnnOperation):
     """
 
     BETTER: ClassVar[Any]
+
     axis: int
 
     def verify(self, call: Call) -> None:
@@ -63,8 +65,6 @@ class ArgMax(ArgExtremum):
     TFLITE = ("ARG_MAX",)
     BETTER = np.greater
 
-    axis: int
-
 
 @operation
 @dataclass(frozen=True)
@@ -74,8 +74,6 @@ class ArgMin(ArgExtremum):
     NAME = "qnn.arg_min"
     TFLITE = ("ARG_MIN",)
     BETTER = np.less
-
-    axis: int
 
 
 @operation

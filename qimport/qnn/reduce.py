@@ -19,7 +19,7 @@ from qimport.fixedpoint import (
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.checks import EIGHT_BIT, require_per_tensor
+from qimport.qnn.checks import EIGHT_BIT
 from qimport.qnn.reduction import (
     DelegateSum,
     Reduction,
@@ -32,8 +32,10 @@ from qimport.qnn.requantization import Requantization, fixed_point_factors
 from qimport.summation import fold_in_order
 
 QUANTIZED = (*EIGHT_BIT, "int16")
+TYPES = (*QUANTIZED, "int32", "int64", "float32", "bool")
 
 
+@dataclass(frozen=True)
 class Extremum(Reduction):
     """What REDUCE_MAX and REDUCE_MIN share.
 
@@ -45,9 +47,8 @@ class Extremum(Reduction):
 
     which is what a NaN does. bool: only reference has a kernel, and it is REDUCE_ANY or REDUCE_ALL.
 
-    C1 x and the result have one element type, one of int8, uint8, int16, int32, int64, float32, bool. C2
-    ``axes`` are sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has equal
-    quantizations. Eight bits have too, unless the delegate takes the use.
+    C1 x and the result have one element type, one of int8, uint8, int16, int32, int64, float32, bool. C2, C3
+    see Reduction. C4 int16 has equal quantizations. Eight bits have too, unless the delegate takes the use.
     """
 
     BETTER: ClassVar[Any]
@@ -56,9 +57,8 @@ class Extremum(Reduction):
     def verify(self, call: Call) -> None:
         """Check C1-C4."""
         x, out = call.input(0), call.output
-        allowed = (*QUANTIZED, "int32", "int64", "float32", "bool")
-        require(x.dtype == out.dtype and x.dtype in allowed, "C1", f"no extremum of {x} as {out}")
-        self.verify_shape("C2", "C3", call)
+        self.verify_types(call, TYPES)
+        self.verify_shape(call)
         if x.dtype == "int16":
             require(x.quantization == out.quantization, "C4", "int16 needs equal quantizations")
 
@@ -81,17 +81,19 @@ class Extremum(Reduction):
         if x.dtype != np.float32:
             return (np.asarray(type(self).REDUCE(x, axis=self.axes)).reshape(call.output.shape),)
         better = type(self).BETTER
-        sign = -1.0 if better is np.greater else 1.0
-        if self.kernel_family(call) == "reference":
-            start = None if self.from_first(call) else sign * np.finfo(np.float32).max
-            found = fold_in_order(
-                x, self.axes, start, lambda best, new: np.where(better(new, best), new, best)
-            )
+        worst = -np.inf if better is np.greater else np.inf
+
+        def keep_unless_better(best: Array, new: Array) -> Array:
+            return np.where(better(new, best), new, best)
+
+        def keep_if_better(best: Array, new: Array) -> Array:
+            return np.where(better(best, new), best, new)
+
+        if self.kernel_family(call) != "reference":
+            found = fold_in_order(x, self.axes, worst, keep_if_better)
         else:
-            start = sign * np.inf
-            found = fold_in_order(
-                x, self.axes, start, lambda best, new: np.where(better(best, new), best, new)
-            )
+            start = None if self.from_first(call) else np.copysign(np.finfo(np.float32).max, worst)
+            found = fold_in_order(x, self.axes, start, keep_unless_better)
         return (found.reshape(call.output.shape),)
 
 
@@ -105,9 +107,6 @@ class ReduceMax(Extremum):
     BETTER = np.greater
     REDUCE = np.max
 
-    axes: tuple[int, ...]
-    keep_dims: bool = False
-
 
 @operation
 @dataclass(frozen=True)
@@ -119,24 +118,20 @@ class ReduceMin(Extremum):
     BETTER = np.less
     REDUCE = np.min
 
-    axes: tuple[int, ...]
-    keep_dims: bool = False
 
-
+@dataclass(frozen=True)
 class Logical(Reduction):
     """What REDUCE_ANY and REDUCE_ALL share.
 
-    C1 x and the result are bool. C2 ``axes`` are sorted, distinct, in range. C3 the result shape follows;
-    nothing is empty.
+    C1 x and the result are bool. C2, C3 see Reduction.
     """
 
     REDUCE: ClassVar[Any]
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
-        x, out = call.input(0), call.output
-        require(x.dtype == out.dtype == "bool", "C1", "operand and result must be bool")
-        self.verify_shape("C2", "C3", call)
+        self.verify_types(call, ("bool",))
+        self.verify_shape(call)
 
     def xnnpack_takes(self, call: Call) -> bool:
         """Never."""
@@ -157,9 +152,6 @@ class ReduceAny(Logical):
     TFLITE = ("REDUCE_ANY",)
     REDUCE = np.any
 
-    axes: tuple[int, ...]
-    keep_dims: bool = False
-
 
 @operation
 @dataclass(frozen=True)
@@ -169,9 +161,6 @@ class ReduceAll(Logical):
     NAME = "qnn.reduce_all"
     TFLITE = ("REDUCE_ALL",)
     REDUCE = np.all
-
-    axes: tuple[int, ...]
-    keep_dims: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,26 +202,19 @@ class Sum(Reduction):
     :func:`qimport.qnn.reduction.sum_in_order`; a sum over all dimensions begins with the first element in
     reference too. bool: REDUCE_ANY, in reference, or a copy.
 
-    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2 ``axes``
-    are sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16 has zero points 0.
+    C1 x and the result have one element type, one of these; 8 and 16 bits have one scale each. C2, C3 see
+    Reduction. C4 int16 has zero points 0.
     """
 
     NAME = "qnn.sum"
     TFLITE = ("SUM",)
 
-    axes: tuple[int, ...]
-    keep_dims: bool = False
-
     def verify(self, call: Call) -> None:
         """Check C1-C4."""
-        x, out = call.input(0), call.output
-        allowed = (*QUANTIZED, "int32", "int64", "float32", "bool")
-        require(x.dtype == out.dtype and x.dtype in allowed, "C1", f"no sum of {x} as {out}")
-        if x.dtype in QUANTIZED:
-            require_per_tensor("C1", x, out)
-            zeros = (x.quant.zero_point, out.quant.zero_point)
-            require(x.dtype != "int16" or zeros == (0, 0), "C4", "int16 has zero points 0")
-        self.verify_shape("C2", "C3", call)
+        self.verify_types(call, TYPES)
+        if call.input(0).dtype in QUANTIZED:
+            self.verify_codes("C1", call)
+        self.verify_shape(call)
 
     def unsupported(self, call: Call) -> str | None:
         """The delegate's limits, and the kernels that do not exist or read past their operand."""
@@ -272,12 +254,9 @@ class Sum(Reduction):
     def _sum(self, x: Array, call: Call) -> Array:
         family = self.kernel_family(call)
         if x.dtype == np.float32:
-            delegated = family == "xnnpack"
-            return (
-                delegate_real_sum(x, self.axes, 1.0)
-                if delegated
-                else sum_in_order(x, self.axes, self.order(call))
-            )
+            if family == "xnnpack":
+                return delegate_real_sum(x, self.axes, 1.0)
+            return sum_in_order(x, self.axes, self.order(call))
         if x.dtype == np.bool_:
             return np.asarray(x.any(self.axes))
         misread = x.dtype == np.int8 and family == "reference"
@@ -313,27 +292,20 @@ class ReduceProd(Reduction):
     float32 by index from 1. Everything else wraps in its own type. bool: REDUCE_ALL, in reference only.
 
     C1 x and the result have one element type: int8, int16, int32, int64, float32, bool, or uint8 without
-    scale. C2 ``axes`` are sorted, distinct, in range. C3 the result shape follows; nothing is empty. C4 int16
-    has zero points 0; int8 and int16 have one scale each, or none.
+    scale. C2, C3 see Reduction. C4 int16 has zero points 0; int8 and int16 have one scale each, or none.
     """
 
     NAME = "qnn.reduce_prod"
     TFLITE = ("REDUCE_PROD",)
 
-    axes: tuple[int, ...]
-    keep_dims: bool = False
-
     def verify(self, call: Call) -> None:
         """Check C1-C4."""
-        x, out = call.input(0), call.output
-        allowed = (*QUANTIZED, "int32", "int64", "float32", "bool")
-        require(x.dtype == out.dtype and x.dtype in allowed, "C1", f"no product of {x} as {out}")
+        x = call.input(0)
+        self.verify_types(call, TYPES)
         require(x.dtype != "uint8" or x.quantization is None, "C1", "uint8 must have no scale")
         if _has_scale(call):
-            require_per_tensor("C4", x, out)
-            zeros = (x.quant.zero_point, out.quant.zero_point)
-            require(x.dtype != "int16" or zeros == (0, 0), "C4", "int16 has zero points 0")
-        self.verify_shape("C2", "C3", call)
+            self.verify_codes("C4", call)
+        self.verify_shape(call)
 
     def quantized(self, call: Call) -> bool:
         """Whether products are rescaled."""

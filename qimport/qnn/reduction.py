@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.base import QnnOperation
+from qimport.qnn.checks import require_per_tensor
 from qimport.qnn.requantization import is_plain_8bit
 from qimport.summation import fold_in_order, fused_multiply_add, sum_row
 
@@ -92,21 +94,37 @@ def _fold(x: Array, axes: tuple[int, ...], start: float) -> Array:
         return fold_in_order(x, axes, np.float32(start), np.add)
 
 
+@dataclass(frozen=True)
 class Reduction(QnnOperation):
-    """A reduction over ``axes``; ``keep_dims`` says whether they stay with extent 1."""
+    """A reduction over ``axes``; ``keep_dims`` says whether they stay with extent 1.
+
+    C2 ``axes`` are sorted, distinct, in range. C3 the result shape follows; nothing is empty.
+    """
 
     axes: tuple[int, ...]
-    keep_dims: bool
+    keep_dims: bool = False
 
-    def verify_shape(self, label_axes: str, label_shape: str, call: Call) -> None:
-        """``axes`` are distinct and ascending, and the result's shape follows."""
+    def verify_types(self, call: Call, dtypes: Sequence[str]) -> None:
+        """Check C1: the result has the operand's element type, one of these."""
+        x, out = call.input(0), call.output
+        require(x.dtype == out.dtype and x.dtype in dtypes, "C1", f"no {self.NAME} of {x} as {out}")
+
+    def verify_codes(self, label: str, call: Call) -> None:
+        """Check that codes have one scale, and C4: those of 16 bits have zero point 0."""
+        x, out = call.input(0), call.output
+        require_per_tensor(label, x, out)
+        zeros = (x.quant.zero_point, out.quant.zero_point)
+        require(x.dtype != "int16" or zeros == (0, 0), "C4", "int16 has zero points 0")
+
+    def verify_shape(self, call: Call) -> None:
+        """Check C2 and C3."""
         x, out = call.input(0), call.output
         rank = len(x.shape)
         valid = self.axes == tuple(sorted(set(self.axes))) and all(0 <= axis < rank for axis in self.axes)
-        require(valid, label_axes, f"axes {self.axes} are not distinct, ascending dimensions of {x}")
+        require(valid, "C2", f"axes {self.axes} are not distinct, ascending dimensions of {x}")
         kept = self.kept_shape(call)
         wanted = kept if self.keep_dims else tuple(kept[i] for i in range(rank) if i not in self.axes)
-        require(out.shape == wanted and x.size > 0, label_shape, f"the result must have shape {wanted}")
+        require(out.shape == wanted and x.size > 0, "C3", f"the result must have shape {wanted}")
 
     def kept_shape(self, call: Call) -> tuple[int, ...]:
         """The result's shape with reduced dimensions of extent 1."""

@@ -32,8 +32,8 @@ Skeleton = Callable[[Any, str, Kernel, Target, TableLayout], Any]
 
 SKELETONS: dict[type[Operation], Skeleton] = {
     **dict.fromkeys(EMITTERS, elementwise.emit),
-    **dict.fromkeys(gather.GATHERS, gather.emit),
-    **dict.fromkeys(movement.MOVES, movement.emit),
+    **dict.fromkeys(gather.GATHERS, movement.emitter(gather.GATHERS)),
+    **dict.fromkeys(movement.MOVES, movement.emitter(movement.MOVES)),
     prim.Fft: fft.emit,
     prim.FloatMac: float_mac.emit,
     prim.Reduce: reduce.emit,

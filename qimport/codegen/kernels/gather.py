@@ -12,12 +12,7 @@ from qimport import prim
 from qimport.codegen.function import ELEMENTS, I64, Index, KernelFunction, index
 from qimport.codegen.kernels import access
 from qimport.codegen.kernels.access import Strides
-from qimport.codegen.kernels.movement import Mover
-from qimport.codegen.tables import TableLayout
-from qimport.codegen.target import Target
-from qimport.errors import CompilerBug
-from qimport.ir.graph import Operation
-from qimport.lower.kernel import Kernel
+from qimport.codegen.kernels.movement import Mover, Moves
 
 
 class Indices:
@@ -156,7 +151,7 @@ def _update_slice(move: Mover, _op: prim.UpdateSlice) -> None:
     move.copy(box.shape, corner, content, 0, access.dense_strides(box.shape))
 
 
-GATHERS: dict[type[Operation], Callable[[Mover, Any], None]] = {
+GATHERS: Moves = {
     prim.DynamicSlice: _dynamic_slice,
     prim.Gather: _gather,
     prim.GatherNd: _gather_nd,
@@ -164,12 +159,3 @@ GATHERS: dict[type[Operation], Callable[[Mover, Any], None]] = {
     prim.UpdateSlice: _update_slice,
 }
 """How each primitive with places read at run time becomes loops."""
-
-
-def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
-    """One function per primitive; nothing can be fused into it."""
-    if kernel.epilogue:
-        raise CompilerBug(f"{kernel.root.op.NAME} cannot take elementwise nodes")
-    fn = access.start(module, name, kernel, target)
-    GATHERS[type(kernel.root.op)](Mover(fn, kernel, layout), kernel.root.op)
-    return fn.finish()

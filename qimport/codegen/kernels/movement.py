@@ -128,7 +128,9 @@ def _pad(move: Mover, op: prim.Pad) -> None:
     move.copy(shape, start, source, 0, access.dense_strides(shape))
 
 
-MOVES: dict[type[Operation], Callable[[Mover, Any], None]] = {
+Moves = dict[type[Operation], Callable[["Mover", Any], None]]
+
+MOVES: Moves = {
     prim.Bitcast: _reshape,
     prim.Broadcast: _broadcast,
     prim.Concat: _concat,
@@ -140,10 +142,14 @@ MOVES: dict[type[Operation], Callable[[Mover, Any], None]] = {
 """How each primitive without arithmetic becomes copies and fills."""
 
 
-def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
-    """One function per movement; nothing can be fused into it."""
-    if kernel.epilogue:
-        raise CompilerBug(f"{kernel.root.op.NAME} cannot take elementwise nodes")
-    fn = access.start(module, name, kernel, target)
-    MOVES[type(kernel.root.op)](Mover(fn, kernel, layout), kernel.root.op)
-    return fn.finish()
+def emitter(moves: Moves) -> Callable[[Any, str, Kernel, Target, TableLayout], Any]:
+    """What emits a function for one of these primitives; nothing can be fused into it."""
+
+    def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
+        if kernel.epilogue:
+            raise CompilerBug(f"{kernel.root.op.NAME} cannot take elementwise nodes")
+        fn = access.start(module, name, kernel, target)
+        moves[type(kernel.root.op)](Mover(fn, kernel, layout), kernel.root.op)
+        return fn.finish()
+
+    return emit
