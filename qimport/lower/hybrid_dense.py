@@ -6,12 +6,13 @@ import numpy as np
 
 from qimport import prim
 from qimport.ir.graph import Value
-from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.lower.weighted import reshaped
+from qimport.ir.types import TensorType
 from qimport.lower.float_weighted import emit_activation
 from qimport.lower.hybrid import Rows, emit_hybrid, emit_rows
 from qimport.lower.rule import Emitter, Use, rule
-from qimport.qnn.hybrid_dense import NIBBLE_ZERO, SIGN_EXCESS, HybridDense, stored_nibbles
+from qimport.lower.sign_excess import emit_sign_excess
+from qimport.lower.weighted import reshaped
+from qimport.qnn.hybrid_dense import NIBBLE_ZERO, HybridDense, stored_nibbles
 
 
 @rule(HybridDense)
@@ -24,30 +25,13 @@ def lower_hybrid_dense(emit: Emitter, op: HybridDense, use: Use) -> Value:
     rows = emit.reshape(x, (x.type.size // depth, 1, 1, depth))
 
     def excess(rows: Rows) -> Value | None:
-        return _excess(emit, w, rows.codes, op.signed_depth(use.call))
+        if not op.exceeds(use.call):
+            return None
+        more = emit_sign_excess(emit, rows.codes, w)
+        return more if more is None else emit.reshape(more, (x.type.size // depth, 1, 1, outputs))
 
     result = emit_hybrid(emit, op, use, rows, reshaped(emit, w, (outputs, 1, 1, depth)), prim.Mac(), excess)
     return emit.reshape(result, use.output.shape)
-
-
-def _excess(emit: Emitter, w: Value, codes: Value, depth: int) -> Value | None:
-    """What weights of -128 add to the sums over the first ``depth`` products; None for nothing."""
-    count, outputs = codes.type.shape[0], w.type.shape[0]
-    if depth == 0:
-        return None
-    if w.data is None:
-        first = emit.slice(w, (0, 0), (outputs, depth), (1, 1))
-        lowest = emit.cast(emit.compare("equal", first, INTEGER_RANGE["int8"][0]), "int8")
-    else:
-        lowest = emit.constant((w.data[:, :depth] == INTEGER_RANGE["int8"][0]).astype(np.int8))
-        if not np.any(lowest.data):
-            return None
-    negative = emit.binary("min", emit.slice(codes, (0, 0), (count, depth), (1, 1)), 0)
-    images, mac = emit.reshape(negative, (count, 1, 1, depth)), prim.Mac()
-    weights = reshaped(emit, lowest, (outputs, 1, 1, depth))
-    no_bias = emit.constant(np.zeros(outputs, np.int32))
-    sums = emit.emit(mac, (images, weights, no_bias), mac.result_type(images.type, weights.type))
-    return emit.binary("mul", sums, SIGN_EXCESS)
 
 
 def _lower_nibbles(emit: Emitter, op: HybridDense, use: Use) -> Value:

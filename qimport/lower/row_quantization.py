@@ -10,6 +10,7 @@ from qimport import prim
 from qimport.ir.graph import Array, Value
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter
+from qimport.lower.sign_excess import emit_sign_excess
 from qimport.qnn.row_quantization import ROUNDING_BLOCK
 
 
@@ -36,6 +37,9 @@ def emit_row_product(emit: Emitter, rows: Rows, weights: Array, weight_scales: A
     mac = prim.Mac()
     operands = (image, kernel, emit.constant(np.zeros(outputs, np.int32)))
     acc = emit.reshape(emit.emit(mac, operands, mac.result_type(image.type, kernel.type)), (count, outputs))
+    more = emit_sign_excess(emit, rows.codes, emit.constant(weights))
+    if more is not None:
+        acc = emit.binary("add", acc, more)
     if rows.zeros is not None:
         sums = emit.constant(weights.astype(np.int64).sum(1).astype(np.int32))
         acc = emit.binary("sub", acc, emit.binary("mul", rows.zeros, sums))

@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from qimport.fixedpoint import Int
 from qimport.ir.graph import Call, operation
-from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.ir.types import TensorType
 from qimport.qnn.dynamic_quantization import Codes, DynamicKind, quantize_rows
 from qimport.qnn.float_weighted import bias_of
 from qimport.qnn.geometry import DenseGeometry
 from qimport.qnn.hybrid import HybridOperation, ScaleOrder
+from qimport.qnn.sign_excess import sign_excess
 from qimport.summation import Float32
 
 SMALLEST_DEPTH, SMALLEST_OUTPUTS = 32, 4
@@ -25,12 +26,6 @@ NIBBLE_ZERO = 7
 
 NIBBLE_BLOCK = 32
 """Neighbouring weights of a row that it packs together."""
-
-SIGN_BLOCK = 16
-"""Products that the kernel for int8 weights adds up at once."""
-
-SIGN_EXCESS = 256
-"""How far a product of the smallest weight with a negative code is off, over that code."""
 
 
 def has_nibble_kernel(w: TensorType) -> bool:
@@ -68,9 +63,8 @@ class HybridDense(DenseGeometry, HybridOperation):
         y[r,n]   = activation(acc * s_x[r] * s_w[n] + bias[n])
 
     reference, builtin   symmetric rows, asymmetric ones with ``asymmetric``; f32(acc * f32(s_x * s_w)) + bias
-                         (``EvalHybrid`` in fully_connected.cc). For k < K - K % 16, where the kernel moves
-                         the sign of codes to weights, a weight of -128 keeps its own under a negative code:
-                         acc is larger by the sum of 256 * min(code, 0) over these
+                         (``EvalHybrid`` in fully_connected.cc). Sums of int8 weights of -128 are off by
+                         :mod:`qimport.qnn.sign_excess`
     builtin, int4        even K of at least 32, N of at least 4: symmetric rows whatever ``asymmetric`` says;
                          the kernel stores w + 7 (see :func:`stored_nibbles` about -8), so that with
                          A = sum code * (w + 7) and q = sum code
@@ -125,17 +119,13 @@ class HybridDense(DenseGeometry, HybridOperation):
         """K."""
         return call.input(1).shape[1]
 
-    def signed_depth(self, call: Call) -> int:
-        """How many products of a row are off for weights of -128."""
-        exact = call.input(1).dtype != "int8" or self.kernel_family(call) == "xnnpack"
-        return 0 if exact else self.row_size(call) // SIGN_BLOCK * SIGN_BLOCK
+    def exceeds(self, call: Call) -> bool:
+        """Whether the kernel mistakes products of weights of -128."""
+        return call.input(1).dtype == "int8" and self.kernel_family(call) != "xnnpack"
 
-    def excess(self, codes: Codes, w: Int, call: Call) -> Int:
+    def excess(self, codes: Codes, w: Int, call: Call) -> Int | int:
         """See the class."""
-        depth = self.signed_depth(call)
-        negative = np.minimum(codes.centred + codes.zero_point, 0)[:, :depth]
-        lowest = w[:, :depth] == INTEGER_RANGE["int8"][0]
-        return np.asarray(SIGN_EXCESS * (negative @ lowest.astype(np.int64).T))
+        return sign_excess(codes.centred + codes.zero_point, w) if self.exceeds(call) else 0
 
     def scale_orders(self, call: Call) -> tuple[ScaleOrder, ScaleOrder | None, int]:
         """See the class."""

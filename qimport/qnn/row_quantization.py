@@ -9,6 +9,7 @@ import numpy as np
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int
 from qimport.ir.graph import Array
+from qimport.qnn.sign_excess import sign_excess
 from qimport.summation import Float32
 
 ROUNDING_BLOCK = 8
@@ -24,9 +25,12 @@ class QuantizedRows:
     zeros: Int
 
     def product(self, weights: Array, weight_scale: float) -> Float32:
-        """Times weights int8 [outputs, n]: float32(sums) * float32(scale * weight_scale)."""
+        """Times weights int8 [outputs, n]: float32(sums) * float32(scale * weight_scale).
+
+        The sums include :func:`qimport.qnn.sign_excess.sign_excess`.
+        """
         w = weights.astype(np.int64)
-        sums = fp.wrap32(self.codes @ w.T - self.zeros * w.sum(1))
+        sums = fp.wrap32(self.codes @ w.T + sign_excess(self.codes, w) - self.zeros * w.sum(1))
         return np.asarray(sums.astype(np.float32) * (self.scales * np.float32(weight_scale)))
 
 

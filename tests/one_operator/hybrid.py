@@ -13,7 +13,7 @@ from qimport.qnn.hybrid_conv2d import HybridConv2d
 from qimport.qnn.hybrid_dense import HybridDense
 from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
 from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
-from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, window_options
 from tests.one_operator.float_weighted import known, matmul_operands
 from tests.one_operator.float_weighted import transpose_case as float_transpose_case
 from tests.one_operator.model import OneOperator, generator
@@ -35,9 +35,14 @@ def activations(draw: Draw, shape: tuple[int, ...]) -> Operand:
 
 
 def weights(draw: Draw, dtype: str, shape: tuple[int, ...], axis: int, several: bool) -> Operand:
-    """Constant int8 or int4 weights with one scale, or one per channel, perhaps all the same."""
+    """Constant int8 or int4 weights with one scale, or one per channel, perhaps all the same.
+
+    Sometimes the code that converters avoid is among them, which kernels get wrong.
+    """
     limit = 7 if dtype == "int4" else 127
     data = draw.rng.integers(-limit, limit + 1, shape).astype(np.int8)
+    if draw.pick(True, False, False):
+        data[draw.rng.random(shape) < 0.1] = -limit - 1
     count = shape[axis] if several else 1
     scales = [draw.scale(1e-4, 1.0) for _ in range(count)]
     if draw.pick(True, False, False, False):
@@ -81,14 +86,7 @@ def conv_case(draw: Draw) -> OperatorCase:
     w = weights(draw, dtype, (outputs, *size, depth), 0, groups > 1 or bool(draw.pick(True, False)))
     activation = draw.pick(*ACTIVATIONS)
     op = HybridConv2d(stride, dilation, padding, groups, activation)
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "fused_activation_function": activation,
-    }
+    options = window_options(name, stride, dilation, activation)
     out = TensorType("float32", (x.type.shape[0], *counts, outputs))
     return OperatorCase(op, (x, w, known(draw, (outputs,))), out, "CONV_2D", options)
 
@@ -106,15 +104,7 @@ def depthwise_case(draw: Draw) -> OperatorCase:
     w = weights(draw, "int8", (1, *size, outputs), 3, True)
     activation = draw.pick(*ACTIVATIONS)
     op = HybridDepthwiseConv2d(stride, dilation, padding, activation)
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "depth_multiplier": multiplier,
-        "fused_activation_function": activation,
-    }
+    options = window_options(name, stride, dilation, activation, depth_multiplier=multiplier)
     out = TensorType("float32", (x.type.shape[0], *counts, outputs))
     return OperatorCase(op, (x, w, known(draw, (outputs,))), out, "DEPTHWISE_CONV_2D", options)
 

@@ -43,9 +43,12 @@ class Recurrent:
         return bool(self.draw.ties)
 
     def ints(self, shape: Sequence[int], dtype: str, limit: int) -> Array:
-        """Codes from -limit to limit; small ones if there shall be ties."""
+        """Codes from -limit to limit; small ones if there shall be ties; in int8 sometimes -128."""
         top = min(limit, 3) if self.draw.ties else limit
-        return self.draw.rng.integers(-top, top + 1, shape).astype(dtype)
+        codes = self.draw.rng.integers(-top, top + 1, shape).astype(dtype)
+        if dtype == "int8" and self.draw.pick(True, False, False):
+            codes[self.draw.rng.random(shape) < 0.1] = -128
+        return codes
 
     def weights(self, shape: Sequence[int], dtype: str = "int8", scale: float | None = None) -> int:
         """A constant of random codes around zero."""
