@@ -73,8 +73,7 @@ class Elu(TabulatedFunction):
 class Exp(TabulatedFunction):
     """e^v.
 
-    float32: glibc's ``expf``; xnnpack within 64 units in the last place up to v = 80, as XNNPACK reduces v in
-    float32; it gives 0 for NaN.
+    float32: :func:`qimport.real.glibc.exp`; xnnpack :func:`qimport.real.xnnpack.exp`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -84,8 +83,7 @@ class Exp(TabulatedFunction):
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     TABLE = everywhere("exp")
-    REAL = everywhere("exp")
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"xnnpack": 64}
+    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("exp"), "xnnpack": "exp_of_quotient"}
 
 
 @operation

@@ -104,6 +104,26 @@ def tanh(at: Steps, x: Lanes) -> Lanes:
     return settled(at, x, _odd_quotient(at, bounded, _TANH_NUMERATOR, _TANH_DENOMINATOR))
 
 
+_EXP_NUMERATOR = _numbers(6.9314718246e-01, 4.8078041524e-02, 5.5375634693e-03)
+_EXP_DENOMINATOR = _numbers(1, -2.7721086144e-01, 2.3987604305e-02)
+_MAGIC = 1.5 * 2.0**23
+"""Adding it leaves an integer in the low bits of a float32."""
+
+
+@_kernel
+def exp(at: Steps, x: Lanes) -> Lanes:
+    """``f32_vexp``: 2^z 2^r of x log2(e) = z + r, the product rounded and kept from -127 to 128.
+
+    2^-127 counts as 0, 2^128 as infinity, and NaN as what the bounds make of it: the lower one.
+    """
+    product = x * _LOG2_E
+    product = _at_most(at, at.choose(product > -127.0, product, -127.0), 128.0)
+    z = (product + _MAGIC) - _MAGIC
+    r = product - z
+    quotient = (r * _horner(at, r, _EXP_NUMERATOR)) / _horner(at, r, _EXP_DENOMINATOR)
+    return at.floats(at.bits(z + (2.0**23 + 127)) << 23) * (quotient + 1.0)
+
+
 _GELU_LIMIT = _f32(5.1638283730)
 _GELU_NUMERATOR = _numbers(
     7.9788452387e-01, 6.6972173750e-02, 9.3065137044e-03, 3.2973114867e-04, 1.2609783880e-05, 4.5835321316e-08

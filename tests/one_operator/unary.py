@@ -27,7 +27,7 @@ POSITIVE = (Sqrt, Rsqrt)
 """The interpreter fails for numbers below 0."""
 
 REAL_RANGES: dict[type[UnaryOperation], tuple[float, float]] = {
-    Exp: (-80.0, 80.0),
+    Exp: (-110.0, 95.0),
     Gelu: (-2.0, 8.0),
     Log: (0.001, 30.0),
     Rsqrt: (0.001, 30.0),
