@@ -114,6 +114,20 @@ def add_tensor(model: ModelBuilder, type_: TensorType, data: Array | None = None
     return model.tensor(type_.shape, type_.dtype, list(q.scales), list(q.zero_points), q.axis or 0, data)
 
 
+def window_options(
+    padding: str,
+    stride: tuple[int, int],
+    dilation: tuple[int, int] | None = None,
+    activation: str = "NONE",
+    **others: Any,
+) -> dict[str, Any]:
+    """Options of an operator whose window slides over images."""
+    options = {"padding": padding, "stride_h": stride[0], "stride_w": stride[1]}
+    if dilation is not None:
+        options |= {"dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1]}
+    return {**options, **others, "fused_activation_function": activation}
+
+
 @dataclass(frozen=True)
 class Draw:
     """Random choices for one case; every second case is full of ties (powers of two, small weights)."""

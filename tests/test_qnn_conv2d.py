@@ -12,7 +12,7 @@ from qimport.ir.graph import Call
 from qimport.ir.types import Quantization, TensorType
 from qimport.oracle import Oracle
 from qimport.qnn.conv2d import Conv2d
-from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, window_options
 from tests.single_op import quantized
 
 
@@ -49,14 +49,7 @@ def conv_case(
     """A convolution and its file."""
     groups = x.type.shape[3] // w.type.shape[3]
     op = Conv2d(stride, dilation, padding, groups, activation)
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "fused_activation_function": activation,
-    }
+    options = window_options(name, stride, dilation, activation)
     return OperatorCase(op, (x, w, bias), out, "CONV_2D", options)
 
 

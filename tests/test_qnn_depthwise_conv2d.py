@@ -12,7 +12,7 @@ from qimport.ir.graph import Call
 from qimport.ir.types import Quantization, TensorType
 from qimport.oracle import Oracle
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
-from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, window_options
 from tests.single_op import quantized
 
 
@@ -48,15 +48,8 @@ def depthwise_case(
     activation: str = "NONE",
 ) -> OperatorCase:
     """A depthwise convolution and its file."""
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "depth_multiplier": w.type.shape[3] // x.type.shape[3],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "fused_activation_function": activation,
-    }
+    multiplier = w.type.shape[3] // x.type.shape[3]
+    options = window_options(name, stride, dilation, activation, depth_multiplier=multiplier)
     op = DepthwiseConv2d(stride, dilation, padding, activation)
     return OperatorCase(op, (x, w, bias), out, "DEPTHWISE_CONV_2D", options)
 

@@ -11,7 +11,7 @@ from qimport.ir.types import TensorType
 from qimport.lower.pipeline import lower
 from qimport.oracle import Oracle
 from qimport.qnn.pool2d import AveragePool2d, MaxPool2d, Pool
-from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, window_options
 from tests.single_op import quantized
 
 OPERATIONS = {"AVERAGE_POOL_2D": AveragePool2d, "MAX_POOL_2D": MaxPool2d}
@@ -41,14 +41,7 @@ def pool_case(
     activation: str = "NONE",
 ) -> OperatorCase:
     """A pool and its file."""
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "filter_height": size[0],
-        "filter_width": size[1],
-        "fused_activation_function": activation,
-    }
+    options = window_options(name, stride, activation=activation, filter_height=size[0], filter_width=size[1])
     op = OPERATIONS[builtin](size, stride, padding, activation)
     return OperatorCase(op, (x,), out, builtin, options)
 

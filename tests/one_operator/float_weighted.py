@@ -11,7 +11,7 @@ from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
 from qimport.qnn.float_transpose_conv import FloatTransposeConv
-from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, add_tensor
+from tests.cases import ACTIVATIONS, Draw, Operand, OperatorCase, add_tensor, window_options
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator.model import OneOperator, generator
 
@@ -67,14 +67,7 @@ def conv_case(draw: Draw) -> OperatorCase:
     w = known(draw, (outputs, *size, depth))
     activation = draw.pick(*ACTIVATIONS)
     op = FloatConv2d(stride, dilation, padding, groups, activation)
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "fused_activation_function": activation,
-    }
+    options = window_options(name, stride, dilation, activation)
     out = TensorType("float32", (x.type.shape[0], *counts, outputs))
     return OperatorCase(op, (x, w, bias), out, "CONV_2D", options)
 
@@ -92,15 +85,7 @@ def depthwise_case(draw: Draw) -> OperatorCase:
     w = known(draw, (1, *size, outputs))
     activation = draw.pick(*ACTIVATIONS)
     op = FloatDepthwiseConv2d(stride, dilation, padding, activation)
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "dilation_h_factor": dilation[0],
-        "dilation_w_factor": dilation[1],
-        "depth_multiplier": multiplier,
-        "fused_activation_function": activation,
-    }
+    options = window_options(name, stride, dilation, activation, depth_multiplier=multiplier)
     out = TensorType("float32", (x.type.shape[0], *counts, outputs))
     return OperatorCase(op, (x, w, bias), out, "DEPTHWISE_CONV_2D", options)
 
@@ -173,12 +158,7 @@ def transpose_case(draw: Draw) -> OperatorCase:
     gaps = name == "SAME" and (size[0] < stride[0] or size[1] < stride[1])
     op = FloatTransposeConv(stride, (offset[0], offset[1]), activation, not gaps)
     out = TensorType("float32", (batch, *counts, outputs))
-    options = {
-        "padding": name,
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "fused_activation_function": activation,
-    }
+    options = window_options(name, stride, activation=activation)
     return TransposeCase(op, (x, w, bias), out, "TRANSPOSE_CONV", options)
 
 

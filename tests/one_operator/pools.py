@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qimport.ir.types import TensorType
-from tests.cases import ACTIVATIONS, Draw, add_tensor
+from tests.cases import ACTIVATIONS, Draw, add_tensor, window_options
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator.model import OneOperator, generator
 from tests.one_operator.reductions import random_values
@@ -31,14 +31,10 @@ def pool(draw: Draw, builtin: str, dtype: str) -> OneOperator:
         out = x.with_shape(result) if alike else quantized(dtype, result, draw.scale(0.001, 0.1), zero)
     model = ModelBuilder()
     source, target = add_tensor(model, x), add_tensor(model, out)
-    options = {
-        "filter_height": size[0],
-        "filter_width": size[1],
-        "stride_h": stride[0],
-        "stride_w": stride[1],
-        "padding": padding,
-        "fused_activation_function": draw.pick("NONE", *ACTIVATIONS),
-    }
+    activation = draw.pick("NONE", *ACTIVATIONS)
+    options = window_options(
+        padding, stride, activation=activation, filter_height=size[0], filter_width=size[1]
+    )
     model.operator(builtin, [source], [target], 1, **options)
     values = random_values(draw, x)
     if dtype == "float32":

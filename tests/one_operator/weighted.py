@@ -9,7 +9,7 @@ import numpy as np
 
 from qimport.ir.graph import Array
 from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
-from tests.cases import Draw, add_tensor
+from tests.cases import Draw, add_tensor, window_options
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator.model import OneOperator, generator
 from tests.single_op import quantized
@@ -137,7 +137,7 @@ def image(draw: Draw, channels: int) -> tuple[int, int, int, int]:
     return int(draw.pick(1, 1, 2)), *(int(draw.rng.integers(1, 8)) for _ in range(2)), channels
 
 
-def window_options(draw: Draw) -> tuple[dict[str, Any], tuple[int, int], tuple[int, int], tuple[int, int]]:
+def drawn_window(draw: Draw) -> tuple[dict[str, Any], tuple[int, int], tuple[int, int], tuple[int, int]]:
     """Options of a sliding window; window, stride and dilation, (rows, columns) each."""
     size = (int(draw.rng.integers(1, 4)), int(draw.rng.integers(1, 4)))
     stride = (int(draw.rng.integers(1, 4)), int(draw.rng.integers(1, 4)))
@@ -158,7 +158,7 @@ def conv2d(draw: Draw, types: Types, groups: int) -> OneOperator:
     depth = int(draw.pick(1, 2, 3, 4, 7, 16, 17))
     outputs = groups * int(draw.pick(1, 2, 3, 5, 8, 17))
     x = make.activations(image(draw, depth * groups))
-    options, size, stride, dilation = window_options(draw)
+    options, size, stride, dilation = drawn_window(draw)
     w, data = make.weights((outputs, *size, depth), 0)
     options["padding"], extent = extent_of(draw, x.shape, size, stride, dilation)
     out = make.result(x, w, data, depth * size[0] * size[1], (x.shape[0], *extent, outputs))
@@ -185,7 +185,7 @@ def depthwise_conv2d(draw: Draw, types: Types) -> OneOperator:
     channels = int(draw.pick(1, 2, 3, 5, 8, 9, 16, 19))
     multiplier = int(draw.pick(1, 1, 1, 2, 3))
     x = make.activations(image(draw, channels))
-    options, size, stride, dilation = window_options(draw)
+    options, size, stride, dilation = drawn_window(draw)
     outputs = channels * multiplier
     w, data = make.weights((1, *size, outputs), 3)
     options["padding"], extent = extent_of(draw, x.shape, size, stride, dilation)
@@ -227,9 +227,7 @@ def transpose_conv(draw: Draw, types: Types) -> OneOperator:
     out = make.result(x, w, data, depth * -(-size[0] // stride[0]) * -(-size[1] // stride[1]), shape)
     wanted = make.model.tensor((4,), "int32", data=np.array(shape, np.int32))
     inputs = [wanted, make.constant(w, data), make.feed(x), make.bias(x, w, outputs)]
-    options = {"padding": padding, "stride_h": stride[0], "stride_w": stride[1]}
-    activation = draw.pick(*ACTIVATIONS)
-    options = {**options, "fused_activation_function": activation, **bias_option(types)}
+    options = window_options(padding, stride, activation=draw.pick(*ACTIVATIONS), **bias_option(types))
     return make.finish("TRANSPOSE_CONV", inputs, out, 4, **options)
 
 
