@@ -74,6 +74,22 @@ def test_one_scale_per_channel(oracle: Oracle) -> None:
     assert all(codes.ravel().tolist() == [4, 8, 16, 32] for codes in case.check(oracle).values())
 
 
+@pytest.mark.parametrize(("dtype", "per_channel"), [("int4", False), ("int2", False), ("int2", True)])
+@pytest.mark.parametrize("depth", [6, 7, 8])
+def test_delegation_of_narrow_weights(dtype: str, per_channel: bool, depth: int, oracle: Oracle) -> None:
+    """Rows of whole bytes, and in int2 a scale per row."""
+    draw = Draw.of(depth)
+    x, w = draw.tensor("int8", (3, depth)), draw.weights("int8", (5, depth), 0, per_channel)
+    lowest = -8 if dtype == "int4" else -2
+    narrow = draw.rng.integers(lowest, -lowest, (5, depth)).astype(np.int8)
+    w = Operand(replace(w.type, dtype=dtype), narrow)
+    case = dense_case(draw.fed(x), w, None, draw.weighted_output(x, w, depth, (3, 5)))
+    replace(case, version=13).check(oracle)
+    whole = depth % (2 if dtype == "int4" else 4) == 0
+    taken = case.op.kernel_family(case.call("xnnpack")) == "xnnpack"
+    assert taken == (whole and (per_channel or dtype == "int4"))
+
+
 def test_weight_zero_point(oracle: Oracle) -> None:
     """C19: int8 weights with zero point 3 meet an input with zero point -7."""
     x, wt = quantized("int8", (1, 2), 1.0, -7), quantized("int8", (1, 2), 1.0, 3)

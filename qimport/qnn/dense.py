@@ -30,7 +30,7 @@ class Dense(DenseGeometry, WeightedOperation):
                 weights that have a zero point: as ``reference``. An int16 result of uint8 takes z_out as 0.
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256; in uint8 a bias of one scale;
-                takes int4 and int2 weights if rows are whole bytes
+                takes int4 and int2 weights if rows are whole bytes, int2 only with a scale per row
 
     C1 x is int8, uint8 or int16; the result is of that type, or int16 beside uint8; w is uint8 beside uint8,
     otherwise int8, int4 or int2. C2 see DenseGeometry. C3 x and the result have one scale; w has one, or N
@@ -89,9 +89,10 @@ class Dense(DenseGeometry, WeightedOperation):
         return call.input(0).dtype == "uint8"
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """As there; weights of 2 and 4 bits in rows of whole bytes."""
+        """As there; weights of 2 and 4 bits in rows of whole bytes, those of 2 bits with a scale per row."""
         w = call.input(1)
-        return super().xnnpack_takes(call) and w.shape[1] % _PER_BYTE.get(w.dtype, 1) == 0
+        fits = w.dtype != "int2" or w.quant.per_channel
+        return super().xnnpack_takes(call) and fits and w.shape[1] % _PER_BYTE.get(w.dtype, 1) == 0
 
     def unsupported(self, call: Call) -> str | None:
         """As there, and where reference kernels read past an int32 bias."""
