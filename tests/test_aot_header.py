@@ -211,10 +211,9 @@ def test_examples_take_several_tensors_in_order(tmp_path: Path) -> None:
 
 
 def code_block(language: str) -> str:
-    """The only block of this language in the page about deploying."""
+    """The first block of this language in the page about deploying."""
     page = (ROOT / "docs" / "deploying.md").read_text()
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    return str(block)
+    return str(re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0])
 
 
 @pytest.mark.needs(CC)

@@ -279,7 +279,8 @@ def test_the_hot_loop(name: str, target: str, instruction: str, layer: str) -> N
 class Network:
     """A small network of prim nodes: every kind of layer, a residual addition, a concatenation."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
         self.rng = np.random.default_rng(5)
         self.b = Builder()
 
@@ -289,9 +290,9 @@ class Network:
     def layer(
         self, x: Value, outputs: int, window: int = 1, groups: int = 1, add: Value | None = None
     ) -> Value:
-        """A convolution without padding, rescaled to 8 bit, with ``add`` on top."""
+        """A convolution without padding, rescaled to the network's type, with ``add`` on top."""
         w = self.constant(-128, 128, (outputs, window, window, x.type.shape[3] // groups), "int8")
-        op = prim.Mac(groups=groups, input_zero=-3)
+        op = prim.Mac(groups=groups, input_zero=0 if self.dtype == "int16" else -3)
         sums = self.b.emit(
             op, (x, w, self.constant(-900, 900, (outputs,), "int32")), op.result_type(x.type, w.type)
         )
@@ -303,16 +304,16 @@ class Network:
         if add is not None:
             wide = self.b.emit(prim.Cast(), (add,), sums.type)
             scaled = self.b.emit(prim.Binary("add"), (scaled, wide), sums.type)
-        return self.b.emit(prim.Clamp(4, -128, 127), (scaled,), TensorType("int8", sums.type.shape))
+        return self.b.emit(prim.Clamp(4, -128, 127), (scaled,), TensorType(self.dtype, sums.type.shape))
 
     def graph(self) -> Graph:
-        x = Value(TensorType("int8", (1, 9, 11, 16)), "x")
+        x = Value(TensorType(self.dtype, (1, 9, 11, 16)), "x")
         first = self.layer(x, 32, window=3)
         branch = self.layer(self.layer(first, 32, groups=32), 32, groups=2)
         joined = self.layer(branch, 32, add=first)
         parts = (self.layer(joined, 20), self.layer(joined, 12, add=self.layer(first, 12)))
         whole = self.b.emit(prim.Concat(3), parts, joined.type)
-        flat = self.b.emit(prim.Reshape(), (whole,), TensorType("int8", (1, 1, 1, whole.type.size)))
+        flat = self.b.emit(prim.Reshape(), (whole,), TensorType(self.dtype, (1, 1, 1, whole.type.size)))
         return Graph("network", (x,), (self.layer(flat, 10), whole), tuple(self.b.nodes))
 
 
@@ -325,7 +326,7 @@ def test_any_row_may_be_chosen(row: Row) -> None:
         pytest.skip(f"{row.name} not run: {error}")
     if not row.available(host):
         pytest.skip(f"{row.name} not run: this machine lacks its instructions")
-    graph = Network().graph()
+    graph = Network("int16" if row.name.endswith("_words") else "int8").graph()
     plan = make_plan(graph)
 
     def choice(kernel: Kernel, target: Target) -> Row:
@@ -333,6 +334,7 @@ def test_any_row_may_be_chosen(row: Row) -> None:
 
     program = generate(plan, host, choice=choice)
     assert row.name in program.rows
-    x = np.random.default_rng(6).integers(-128, 128, graph.inputs[0].type.shape).astype(np.int8)
+    x = np.random.default_rng(6).integers(-128, 128, graph.inputs[0].type.shape)
+    x = x.astype(graph.inputs[0].type.numpy)
     for found, wanted in zip(run_program(program, plan, host, [x]), interpret(graph, [x]), strict=True):
         assert same_bytes(found, wanted)

@@ -97,7 +97,7 @@ def _kinds(dtype: str) -> dict[str, Callable[[Any, Any], Any]]:
 class Compare(Operation):
     """Whether the relation holds, as bool. Comparisons with a NaN are false, except ``not_equal``.
 
-    C1 both operands have one element type, not float16; the result is bool. C2 the shapes broadcast to the
+    C1 both operands have one element type, not float16 or complex64; the result is bool. C2 the shapes broadcast to the
     result's. C3 the relation is one of :data:`Relation`.
     """
 
@@ -108,7 +108,7 @@ class Compare(Operation):
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         a, b, out = call.input(0), call.input(1), call.output
-        alike = a.dtype == b.dtype != "float16" and out.dtype == "bool"
+        alike = a.dtype == b.dtype not in ("float16", "complex64") and out.dtype == "bool"
         require(alike, "C1", "operands must have one element type, the result bool")
         shape = broadcast(a.shape, b.shape)
         require(shape == out.shape, "C2", f"{a.shape} and {b.shape} do not give {out.shape}")
@@ -149,7 +149,7 @@ class Select(Operation):
 class Cast(Operation):
     """Change the element type as :func:`qimport.elements.convert` says.
 
-    C1 same shape. C2 float16 converts from and to float32 only.
+    C1 same shape. C2 float16 converts from and to float32 only, complex64 not at all.
     """
 
     NAME = "prim.cast"
@@ -160,7 +160,7 @@ class Cast(Operation):
         require(source.shape == target.shape, "C1", "shape changes")
         half = "float16" in (source.dtype, target.dtype)
         partner = "float32" in (source.dtype, target.dtype)
-        allowed = partner or not half
+        allowed = (partner or not half) and "complex64" not in (source.dtype, target.dtype)
         require(allowed, "C2", f"no cast from {source.dtype} to {target.dtype}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
