@@ -8,7 +8,7 @@ from typing import cast
 from qimport.ir.graph import Value
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.prim.arithmetic import BinaryKind
-from qimport.qnn.arithmetic import AddN, Arithmetic, LogicalNot
+from qimport.qnn.arithmetic import HALF, AddN, Arithmetic, LogicalNot
 
 Code = Callable[[Emitter, Value, Value], Value]
 
@@ -16,13 +16,20 @@ Code = Callable[[Emitter, Value, Value], Value]
 @rule(Arithmetic)
 def lower_arithmetic(emit: Emitter, op: Arithmetic, use: Use) -> Value:
     """The kind's primitives, then the bounds."""
-    a, b = (ranked(emit, use.operand(index)) for index in (0, 1))
-    result = CODE[op.kind](emit, a, b)
+    a, b = (ranked(emit, use.operand(index)) for index in ((1, 0) if op.swaps(use.call) else (0, 1)))
+    half = use.output.dtype == HALF
+    result = (HALF_CODE if half else CODE)[op.kind](emit, a, b)
     low, high = op.bounds(use.call)
-    if low is not None:
+    if half and (low, high) != (None, None):
+        result = emit.cast(result, "float32")
+    if low is not None and op.forgets_nan(use.call):
+        result = emit.select(emit.compare("greater", result, low), result, emit.number(low, result))
+    elif low is not None:
         result = bounded(emit, result, low, "less")
     if high is not None:
         result = bounded(emit, result, high, "greater")
+    if result.type.dtype != use.output.dtype:
+        result = emit.cast(result, use.output.dtype)
     return emit.reshape(result, use.output.shape)
 
 
@@ -119,3 +126,24 @@ CODE: dict[str, Code] = {
     "shift_right": _shift_right,
 }
 """How each kind becomes primitives."""
+
+
+def _halves(code: Code) -> Code:
+    """The kind on float16, by way of float32, which rounds no differently."""
+
+    def through_float32(emit: Emitter, a: Value, b: Value) -> Value:
+        return emit.cast(code(emit, emit.cast(a, "float32"), emit.cast(b, "float32")), HALF)
+
+    return through_float32
+
+
+def _squared_half_difference(emit: Emitter, a: Value, b: Value) -> Value:
+    difference = HALF_CODE["sub"](emit, a, b)
+    return HALF_CODE["mul"](emit, difference, difference)
+
+
+HALF_CODE: dict[str, Code] = {
+    **{kind: _halves(CODE[kind]) for kind in ("add", "sub", "mul", "div", "maximum", "minimum")},
+    "squared_difference": _squared_half_difference,
+}
+"""The kinds that know float16."""

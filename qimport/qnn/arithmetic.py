@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,11 @@ def _minimum(a: Numbers, b: Numbers) -> Numbers:
     return np.where(a < b, a, b)
 
 
-_MATH = ("int32", "int64", "float32")
+HALF = "float16"
+"""A type whose numbers are computed as float32, every result being rounded."""
+
+FLOATS = ("float32", HALF)
+_MATH = ("int32", "int64", *FLOATS)
 _CODES = ("int8", "uint8", "int16", *_MATH)
 _BITS = (*INT_SIZES, *UNSIGNED)
 
@@ -72,8 +77,8 @@ KINDS: dict[str, Kind] = {
     "sub": Kind(np.subtract, _MATH, "SUB", True, True),
     "mul": Kind(np.multiply, (*_MATH, "uint32"), "MUL", True, True),
     "div": Kind(
-        lambda a, b: a / b if a.dtype == np.float32 else quotient(a, b),
-        ("int32", "float32"),
+        lambda a, b: a / b if a.dtype.kind == "f" else quotient(a, b),
+        ("int32", *FLOATS),
         "DIV",
         True,
         True,
@@ -82,9 +87,7 @@ KINDS: dict[str, Kind] = {
     "floor_mod": Kind(_floor_modulo, (*INT_SIZES, "int64", "float32"), "FLOOR_MOD"),
     "maximum": Kind(_maximum, _CODES, "MAXIMUM", delegated=True),
     "minimum": Kind(_minimum, _CODES, "MINIMUM", delegated=True),
-    "squared_difference": Kind(
-        _squared_difference, ("int32", "float32"), "SQUARED_DIFFERENCE", delegated=True
-    ),
+    "squared_difference": Kind(_squared_difference, ("int32", *FLOATS), "SQUARED_DIFFERENCE", delegated=True),
     "and": Kind(np.logical_and, ("bool",), "LOGICAL_AND"),
     "or": Kind(np.logical_or, ("bool",), "LOGICAL_OR"),
     "xor": Kind(np.bitwise_xor, _BITS, "BITWISE_XOR"),
@@ -103,16 +106,17 @@ class Arithmetic(QnnOperation):
         add, sub, mul, div     div of integers: toward zero
         floor_div, floor_mod   downward; floor_div of float32: the floor of the float64 quotient;
                                floor_mod: C's remainder r, or r + b where r is not 0 and has not b's sign
-        maximum, minimum       a > b ? a : b, a < b ? a : b, of codes as they are
+        maximum, minimum       a > b ? a : b, a < b ? a : b, of codes as they are; see :meth:`swaps`
         squared_difference     (a - b) * (a - b)
         and, or, xor           of each bit
         shift_right            by min(max(b, 0), width - 1), with the sign of signed types
 
     The interpreter fails at an integer division by zero, which gives 0 here.
-    A fused activation of add, sub, mul and div clamps. Without one, float32 results are still clamped to
-    finite numbers (``ActivationFunctionWithMinMax``), except by the delegate, which takes float32 with up to
-    6 dimensions; NaN stays. In mode xnnpack the delegate's arithmetic replaces denormal numbers by zeros;
-    qimport keeps them.
+    A fused activation of add, sub, mul and div clamps. Without one, results of floats are still clamped to
+    finite numbers (``ActivationFunctionWithMinMax``), except by the delegate, which takes floats with up to
+    6 dimensions. NaN stays, but the delegate makes it and -0 of float16 the lower bound of an activation. In
+    mode xnnpack the delegate's arithmetic replaces denormal numbers of float32 by zeros; qimport keeps them.
+    Classic kernels know float16 for add, mul, maximum and minimum only; others are computed alike.
 
     C1 operands and result have one of the element types of the kind. C2 the shapes broadcast to the result's.
     C3 the kind is one of :data:`KINDS`. C4 the activation is one of the schema's; NONE for uint32 and for
@@ -138,29 +142,45 @@ class Arithmetic(QnnOperation):
         require(self.activation == "NONE" or fits, "C4", f"activation {self.activation} of {self.kind}")
 
     def xnnpack_takes(self, call: Call) -> bool:
-        """float32 kinds but division with rest, with up to 6 dimensions."""
+        """Kinds on floats but division with rest, with up to 6 dimensions."""
         ranks = (len(call.input(0).shape), len(call.input(1).shape), len(call.output.shape))
-        return (
-            KINDS[self.kind].delegated and call.output.dtype == "float32" and max(ranks) <= MAX_DELEGATED_RANK
-        )
+        return KINDS[self.kind].delegated and call.output.dtype in FLOATS and max(ranks) <= MAX_DELEGATED_RANK
 
     def bounds(self, call: Call) -> tuple[float | None, float | None]:
         """What results are clamped to; None: not at all."""
         if not KINDS[self.kind].activated:
             return None, None
         low, high = _BOUNDS[self.activation]
-        if call.output.dtype == "float32" and self.kernel_family(call) != "xnnpack":
-            largest = float(np.finfo(np.float32).max)
+        if call.output.dtype in FLOATS and self.kernel_family(call) != "xnnpack":
+            largest = float(np.finfo(np.dtype(call.output.dtype)).max)
             return -largest if low is None else low, largest if high is None else high
         return low, high
+
+    def forgets_nan(self, call: Call) -> bool:
+        """Whether what is not greater than the lower bound becomes that bound."""
+        return call.output.dtype == HALF and self.kernel_family(call) == "xnnpack"
+
+    def swaps(self, call: Call) -> bool:
+        """Whether maximum and minimum take a where neither is better, instead of b.
+
+        So does the delegate where a repeats along the innermost dimension that is not 1.
+        """
+        if self.kind not in ("maximum", "minimum") or self.kernel_family(call) != "xnnpack":
+            return False
+        a, b = (call.input(index).shape[::-1] for index in (0, 1))
+        pairs = zip_longest(a, b, fillvalue=1)
+        return next((left == 1 for left, right in pairs if max(left, right) > 1), False)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
         low, high = self.bounds(call)
+        order = (1, 0) if self.swaps(call) else (0, 1)
+        operands = (call.array(index) for index in order)
         with np.errstate(all="ignore"):
-            result = np.asarray(KINDS[self.kind].function(call.array(0), call.array(1)), call.output.numpy)
+            result = np.asarray(KINDS[self.kind].function(*operands), call.output.numpy)
         if low is not None:
-            result = np.where(result < low, np.asarray(low, result.dtype), result)
+            below = ~(result > low) if self.forgets_nan(call) else result < low
+            result = np.where(below, np.asarray(low, result.dtype), result)
         if high is not None:
             result = np.where(result > high, np.asarray(high, result.dtype), result)
         return (result,)

@@ -10,7 +10,7 @@ import numpy as np
 
 from qimport.ir.graph import Array
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.arithmetic import KINDS
+from qimport.qnn.arithmetic import FLOATS, KINDS
 from qimport.qnn.cast import ELEMENT_TYPES
 from qimport.qnn.compare import dtypes
 from tests.cases import ACTIVATIONS, Draw
@@ -88,11 +88,12 @@ def _arithmetic(kind: str) -> None:
             b = np.asarray(np.where(b == 0, np.asarray(3, dtype), b))
             lowest = INTEGER_RANGE.get(dtype, (0, 0))[0]
             a = np.asarray(np.where(a == lowest, np.asarray(1, dtype), a)) if lowest else a
-            if dtype == "float32":
+            if dtype in FLOATS:
                 a = np.asarray(np.where(np.isfinite(a), a, 1)).astype(dtype)
-        if dtype == "float32" and kind != "maximum":
-            a = np.asarray(np.where(np.isfinite(a), a, 1e38)).astype(dtype)
-        if kind == "mul" and dtype == "float32":
+        if dtype in FLOATS and kind != "maximum":
+            large = 1e38 if dtype == "float32" else 6e4
+            a = np.asarray(np.where(np.isfinite(a), a, large)).astype(dtype)
+        if kind == "mul" and dtype in FLOATS:
             b = np.asarray(np.where(np.isfinite(b), b, 1e4)).astype(dtype)
         plain = not form.activated or dtype == "uint32"
         options = {} if plain else {"fused_activation_function": draw.pick("NONE", *ACTIVATIONS)}
