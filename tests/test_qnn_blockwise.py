@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED of weights with a scale per block: specification, lowering, interpreter, refusals."""
+"""FULLY_CONNECTED and EMBEDDING_LOOKUP with a scale per block: specification, lowering, interpreter."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from tests.one_operator import OneOperator, draw_model
 from tests.single_op import expect_same
 
 
-def drawn(seed: int) -> OneOperator:
-    return draw_model("FULLY_CONNECTED blockwise", seed)
+def drawn(seed: int, builtin: str = "FULLY_CONNECTED") -> OneOperator:
+    return draw_model(f"{builtin} blockwise", seed)
 
 
 def graph_of(file: bytes) -> Graph:
     return import_model(read_model(file)).graph
 
 
+@pytest.mark.parametrize("builtin", ["FULLY_CONNECTED", "EMBEDDING_LOOKUP"])
 @pytest.mark.parametrize("seed", range(20))
-def test_dense(seed: int, oracle: Oracle) -> None:
-    model = drawn(seed)
+def test_blockwise(seed: int, builtin: str, oracle: Oracle) -> None:
+    model = drawn(seed, builtin)
     graph, inputs = graph_of(model.file), model.invocations[0]
     for mode in NUMERICS:
         specified = interpret(graph, inputs, mode)[0]

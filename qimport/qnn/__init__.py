@@ -8,6 +8,7 @@ from qimport.qnn.binary import Mul
 from qimport.qnn.bitcast import Bitcast
 from qimport.qnn.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from qimport.qnn.blockwise_dense import BlockwiseDense
+from qimport.qnn.blockwise_embedding import BlockwiseEmbedding
 from qimport.qnn.cast import Cast
 from qimport.qnn.compare import Compare
 from qimport.qnn.concat import Concat
@@ -87,6 +88,7 @@ __all__ = [
     "BatchToSpace",
     "Bitcast",
     "BlockwiseDense",
+    "BlockwiseEmbedding",
     "BroadcastArgs",
     "BroadcastTo",
     "Cast",

@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED of float32 activations and int4 weights with a scale per block."""
+"""FULLY_CONNECTED and EMBEDDING_LOOKUP of int4 weights with a scale per block."""
 
 from __future__ import annotations
 
@@ -50,3 +50,21 @@ def dense(draw: Draw) -> OneOperator:
     fed = [x_at] if len(inputs) == 1 else [x_at, bias_at]
     text = f"{lead} x {codes.shape} in blocks of {block}, {activation}"
     return OneOperator(model.build(fed, [out]), (inputs,), text)
+
+
+@generator("EMBEDDING_LOOKUP blockwise")
+def lookup(draw: Draw) -> OneOperator:
+    """Rows of a table; the indices are fed."""
+    block, count, rows = (
+        int(draw.pick(32, 8, 4, 2)),
+        int(draw.rng.integers(1, 5)),
+        int(draw.rng.integers(1, 9)),
+    )
+    codes = draw.rng.integers(-8, 7, (rows, block * count), endpoint=True)
+    scales, model = block_scales(draw, rows, count), ModelBuilder()
+    scales_at = model.tensor(scales.shape, "float16", data=scales)
+    table = model.tensor(codes.shape, "int4", data=codes, blockwise=(scales_at, -1, block))
+    indices = draw.rng.integers(0, rows, int(draw.rng.integers(1, 6))).astype(np.int32)
+    x, out = model.tensor(indices.shape, "int32"), model.tensor((len(indices), codes.shape[1]), "float32")
+    model.operator("EMBEDDING_LOOKUP", [x, table], [out], 4)
+    return OneOperator(model.build([x], [out]), ([indices],), f"{codes.shape} in blocks of {block}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from qimport.frontend.model import Blocks
 from qimport.frontend.ops import checks
+from qimport.frontend.ops.blockwise import block_scales, blocks_of
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.ir.graph import Value
+from qimport.qnn.blockwise_embedding import BlockwiseEmbedding
 from qimport.qnn.gather import INDEX_TYPES, EmbeddingLookup, Gather, GatherNd
 
 
@@ -51,6 +54,10 @@ def embedding_lookup(context: OperatorContext) -> None:
     checks.rank(context, indices, 1)
     if not table.type.shape:
         context.misfit(f"the table {table.name!r} is a scalar; expected rows", table)
+    blocks = blocks_of(context, 1)
+    if blocks is not None:
+        _blockwise_lookup(context, blocks)
+        return
     if (table.type.dtype, context.out.type.dtype) == ("int8", "float32"):
         quant = checks.quantization(context, table)
         context.require(quant.axis in (None, 0), "its scales are not per row", table)
@@ -58,6 +65,18 @@ def embedding_lookup(context: OperatorContext) -> None:
         checks.moves(context, table, context.out)
     _check_range(context, indices, table.type.shape[:1])
     context.emit(EmbeddingLookup(), (indices, table), (*indices.type.shape, *table.type.shape[1:]))
+
+
+def _blockwise_lookup(context: OperatorContext, blocks: Blocks) -> None:
+    """Rows of a constant table with a scale per block."""
+    indices, table = context.input(0), context.input(1)
+    checks.one_of(context, table, ("int4",))
+    checks.one_of(context, context.out, ("float32",))
+    checks.rank(context, table, 2)
+    _check_range(context, indices, table.type.shape[:1])
+    scales = block_scales(context, table, blocks)
+    shape = (*indices.type.shape, table.type.shape[1])
+    context.emit(BlockwiseEmbedding(blocks.size), (indices, table, scales), shape)
 
 
 def coordinates(context: OperatorContext, indices: Value, rank: int) -> int:
