@@ -14,6 +14,8 @@ def lower_compare(emit: Emitter, op: Compare, use: Use) -> Value:
     a, b = (ranked(emit, use.operand(index)) for index in (0, 1))
     if op.scales(use.call):
         a, b = (_measure(emit, x, use, index) for index, x in enumerate((a, b)))
+    elif a.type.dtype == "float16":
+        a, b = (emit.cast(x, "float32") for x in (a, b))
     return emit.reshape(emit.compare(op.kind, a, b), use.output.shape)
 
 

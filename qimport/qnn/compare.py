@@ -16,7 +16,7 @@ from qimport.qnn.checks import require_per_tensor
 LEFT_SHIFT = 8
 """How far codes are shifted before they are scaled."""
 
-PLAIN = ("int32", "int64", "float32")
+PLAIN = ("int32", "int64", "float16", "float32")
 """Element types of all relations that are compared as they are; bool has equal and not_equal only."""
 
 SCALED = ("int8", "uint8")
