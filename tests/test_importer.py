@@ -262,6 +262,19 @@ def test_every_unsupported_thing_is_reported_at_once() -> None:
     assert raised.value.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("builtin", "sentence"),
+    [
+        ("UNIQUE", "the shape of its results depends on the content of its operands"),
+        ("MULTINOMIAL", "it draws random numbers"),
+        ("HASHTABLE_SIZE", "tables of strings or numbers that are filled at run time are not supported"),
+    ],
+)
+def test_a_refusal_says_why_there_is_no_importer(builtin: str, sentence: str) -> None:
+    (reason,) = reasons(One(builtin, [T((2,), "int32", None)], T((2,), "int32", None)).file())
+    assert sentence in str(reason)
+
+
 def test_an_unsupported_operator_causes_no_other_reasons() -> None:
     """Not even where the file's shapes after it are nonsense, or a shape depends on its content."""
     chain = Chain((1, 4))

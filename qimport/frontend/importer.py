@@ -33,6 +33,24 @@ CONTROL_FLOW = (
 )
 """Operators that run other subgraphs and are not supported."""
 
+_DATA_SHAPES = "the shape of its results depends on the content of its operands, but shapes are static here"
+_RANDOM = "it draws random numbers, so that there are no bytes to equal"
+_TABLES = "tables of strings or numbers that are filled at run time are not supported"
+
+WHY_NOT = {
+    "UNIQUE": _DATA_SHAPES,
+    "MULTINOMIAL": _RANDOM,
+    "RANDOM_STANDARD_NORMAL": _RANDOM,
+    "RANDOM_UNIFORM": _RANDOM,
+    "STABLEHLO_RNG_BIT_GENERATOR": _RANDOM,
+    "HASHTABLE": _TABLES,
+    "HASHTABLE_FIND": _TABLES,
+    "HASHTABLE_IMPORT": _TABLES,
+    "HASHTABLE_LOOKUP": _TABLES,
+    "HASHTABLE_SIZE": _TABLES,
+}
+"""Operators for which there is more to say than that they are not supported."""
+
 MAX_BODIES = 256
 """Places where control flow runs a subgraph, each compiled: few subgraphs can run each other very often."""
 
@@ -407,7 +425,8 @@ class _Import:
             )
         if operator.builtin in CONTROL_FLOW:
             self._refuse(operator, "control flow is not supported")
-        self._refuse(operator, UNKNOWN_CUSTOM if custom else "the operator is not supported")
+        sentence = WHY_NOT.get(operator.builtin, "the operator is not supported")
+        self._refuse(operator, UNKNOWN_CUSTOM if custom else sentence)
 
     def _refuse(self, operator: Operator, sentence: str, tensor: Tensor | None = None) -> NoReturn:
         self.reasons.append(
