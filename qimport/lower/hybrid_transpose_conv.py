@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qimport.ir.graph import Array, Value
+from qimport.ir.graph import Value
 from qimport.lower.float_transpose_conv import placed, spread
 from qimport.lower.float_weighted import Window, emit_activation, emit_sums
 from qimport.lower.hybrid import apply_scales, emit_rows
@@ -12,6 +12,7 @@ from qimport.lower.rule import Emitter, Use, rule
 from qimport.lower.transpose_conv import emit_phases, interleave
 from qimport.qnn.float_weighted import REFERENCE
 from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
+from qimport.summation import Float32
 
 
 @rule(HybridTransposeConv)
@@ -64,5 +65,5 @@ def _classic(emit: Emitter, op: HybridTransposeConv, use: Use, parts: tuple[Valu
     return emit.binary("add", emit.reshape(total, use.output.shape), bias)
 
 
-def _scales(use: Use) -> Array:
+def _scales(use: Use) -> Float32:
     return np.array(use.call.input(1).quant.scales, np.float32)
