@@ -69,10 +69,8 @@ def test_exact_functions_are_those_of_numpy(kind: MathKind) -> None:
 
 ROUNDED: dict[MathKind, tuple[Callable[[float], float], float, float]] = {
     "logistic": (lambda v: 1 / (1 + math.exp(-v)), -100, 90),
-    "log": (math.log, 1e-30, 4),
     "sin": (math.sin, -1e6, 1e6),
     "cos": (math.cos, -1e6, 1e6),
-    "erfc": (math.erfc, -5, 10.1),
 }
 
 
@@ -85,7 +83,6 @@ def test_other_functions_are_rounded_correctly(kind: MathKind) -> None:
     x = np.concatenate([spread, rng.normal(size=10000) * (1 if low < 0 else 0) + (low >= 0)]).astype(
         np.float32
     )
-    x = x[x >= np.float32(low)] if kind == "log" else x
     with np.errstate(over="ignore"):
         wanted = np.array([function(float(v)) for v in x]).astype(np.float32)
     found = math_function(kind, x)
@@ -95,6 +92,7 @@ def test_other_functions_are_rounded_correctly(kind: MathKind) -> None:
 
 
 LIBRARY: dict[MathKind, tuple[Callable[[float], float], float, float]] = {
+    "erfc": (math.erfc, -5, 9),
     "exp": (math.exp, -104, 88.7),
     "expm1": (math.expm1, -30, 88.7),
     "tanh": (math.tanh, -25, 25),

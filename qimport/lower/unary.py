@@ -35,9 +35,10 @@ def lower_unary(emit: Emitter, op: UnaryOperation, use: Use) -> Value:
 
 def _real(emit: Emitter, op: UnaryOperation, x: Value, family: Numerics) -> Value:
     kind = op.real_function(family)
-    if family not in op.LEFTOVERS:
+    leftover = op.leftover(family)
+    if leftover is None:
         return emit.math(kind, x)
-    block, rest = op.LEFTOVERS[family]
+    block, rest = leftover
     return emit.in_blocks(x, block, lambda part: emit.math(kind, part), lambda part: emit.math(rest, part))
 
 

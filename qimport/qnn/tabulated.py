@@ -91,8 +91,7 @@ class Exp(TabulatedFunction):
 class Log(TabulatedFunction):
     """The natural logarithm; in tables, numbers that are not positive give the result's lowest code.
 
-    float32: within 1 unit in the last place of glibc's ``logf`` (74 of 60 000 arguments differ); xnnpack
-    :func:`qimport.real.xnnpack.log`.
+    float32: :func:`qimport.real.glibc.log`; xnnpack :func:`qimport.real.xnnpack.log`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -103,7 +102,6 @@ class Log(TabulatedFunction):
     DELEGATED = ("float32",)
     TABLE = everywhere("log")
     REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("log"), "xnnpack": "log_of_quotient"}
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1}
 
     def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
         """log v, or the smallest number that the result can hold."""
@@ -118,8 +116,9 @@ class Gelu(TabulatedFunction):
     """v / 2 * erfc(-v sqrt(1/2)), or v / 2 * (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))) if ``approximate``.
 
     float32: xnnpack :func:`qimport.real.xnnpack.gelu`, ``gelu_tanh``. reference, builtin:
-    :func:`qimport.real.eigen.gelu_by_tanh`, or within 64 units in the last place of glibc's ``erfcf`` from
-    -2 on (60 000 arguments).
+    :func:`qimport.real.eigen.gelu_in_packets` for whole packets of four elements, ``gelu_by_element`` for the
+    rest; ``gelu_by_tanh`` if ``approximate``. Tables: with the C library's functions,
+    :func:`qimport.real.error_function.erfc` and :func:`qimport.real.fdlibm.tanh`.
 
     C1, C2 as in :class:`qimport.qnn.unary.UnaryOperation`.
     """
@@ -136,16 +135,15 @@ class Gelu(TabulatedFunction):
         """The form that ``approximate`` chooses."""
         if family == "xnnpack":
             return "gelu_tanh_of_quotient" if self.approximate else "gelu_of_quotient"
-        return "gelu_by_tanh" if self.approximate else "gelu"
+        return "gelu_by_tanh" if self.approximate else "gelu_in_packets"
+
+    def leftover(self, family: Numerics) -> tuple[int, real.Kind] | None:
+        """Only the exact form knows packets."""
+        return None if self.approximate or family == "xnnpack" else (4, "gelu_by_element")
 
     def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
         """The formula with the functions of the C library."""
         return real.apply("gelu_tanh" if self.approximate else "gelu", v)
-
-    def ulp_bound(self, call: Call) -> int:
-        """As the class says, for arguments above -2."""
-        exact = self.approximate or self.kernel_family(call) == "xnnpack"
-        return 0 if exact or call.input(0).dtype != "float32" else 64
 
 
 @operation

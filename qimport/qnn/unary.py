@@ -19,11 +19,15 @@ from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, Numerics
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.base import QnnOperation
-from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_dtype, require_same_shape
+from qimport.qnn.checks import (
+    EIGHT_BIT,
+    QUANTIZED,
+    require_per_tensor,
+    require_same_dtype,
+    require_same_shape,
+)
 
 Float32 = npt.NDArray[np.float32]
-
-QUANTIZED = (*EIGHT_BIT, "int16")
 
 
 def code_range(dtype: str) -> Int:
@@ -122,9 +126,10 @@ class UnaryOperation(QnnOperation):
 
     def _real(self, x: Array, family: Numerics) -> Array:
         kind = self.real_function(family)
-        if family not in self.LEFTOVERS:
+        leftover = self.leftover(family)
+        if leftover is None:
             return real.apply(kind, x)
-        block, rest = self.LEFTOVERS[family]
+        block, rest = leftover
         flat, whole = x.reshape(-1), x.size - x.size % block
         return np.concatenate((real.apply(kind, flat[:whole]), real.apply(rest, flat[whole:]))).reshape(
             x.shape
@@ -133,6 +138,10 @@ class UnaryOperation(QnnOperation):
     def real_function(self, family: Numerics) -> real.Kind:
         """The function of float32 in the kernels of ``family``."""
         return self.REAL[family]
+
+    def leftover(self, family: Numerics) -> tuple[int, real.Kind] | None:
+        """The entry of ``LEFTOVERS``, if any."""
+        return self.LEFTOVERS.get(family)
 
     def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
         """The result's codes for operand codes ``x``, in the kernels of ``family``."""

@@ -8,7 +8,18 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from qimport.real import activation, eigen, elementary, estimate, fdlibm, glibc, rounding, steps, xnnpack
+from qimport.real import (
+    activation,
+    eigen,
+    elementary,
+    error_function,
+    estimate,
+    fdlibm,
+    glibc,
+    rounding,
+    steps,
+    xnnpack,
+)
 from qimport.real.steps import Function, Lanes, Steps
 
 Kind = Literal[
@@ -26,7 +37,9 @@ Kind = Literal[
     "expm1",
     "floor",
     "gelu",
+    "gelu_by_element",
     "gelu_by_tanh",
+    "gelu_in_packets",
     "gelu_of_quotient",
     "gelu_tanh",
     "gelu_tanh_of_quotient",
@@ -66,7 +79,7 @@ Kind = Literal[
 
 
 FUNCTIONS64: dict[str, Function] = {
-    name: getattr(elementary, name) for name in ("cos", "erfc", "exp", "log", "logistic", "sin")
+    name: getattr(elementary, name) for name in ("cos", "exp", "log", "logistic", "sin")
 } | {"sqrt": rounding.square_root}
 """Functions as float64 steps, for arguments in the range of float32: with a relative error below 2^-45.
 
@@ -81,6 +94,7 @@ def _rounded(function: Function, at: Steps, x: Lanes) -> Lanes:
 _ROUNDED: dict[str, Function] = {
     **{name: function for name, function in FUNCTIONS64.items() if name != "sqrt"},
     "exp": glibc.exp,
+    "log": glibc.log,
 }
 
 FUNCTIONS: dict[str, Function] = {
@@ -89,13 +103,16 @@ FUNCTIONS: dict[str, Function] = {
     "cos_of_quotient": xnnpack.cos,
     "elu": activation.elu,
     "elu_of_polynomial": xnnpack.elu,
+    "erfc": error_function.erfc,
     "exp_in_packets": eigen.exp_in_packets,
     "exp_of_difference": xnnpack.exp_of_difference,
     "exp_of_quotient": xnnpack.exp,
     "expm1": fdlibm.expm1,
     "floor": rounding.floor,
     "gelu": activation.gelu,
+    "gelu_by_element": eigen.gelu_by_element,
     "gelu_by_tanh": eigen.gelu_by_tanh,
+    "gelu_in_packets": eigen.gelu_in_packets,
     "gelu_of_quotient": xnnpack.gelu,
     "gelu_tanh": activation.gelu_tanh,
     "gelu_tanh_of_quotient": xnnpack.gelu_tanh,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qimport.real.elementary import erfc
+from qimport.real.error_function import erfc
 from qimport.real.fdlibm import expm1, tanh
 from qimport.real.glibc import exp
 from qimport.real.steps import Lanes, Steps, negative, settled
@@ -63,7 +63,7 @@ def elu(at: Steps, x: Lanes) -> Lanes:
 
 def gelu(at: Steps, x: Lanes) -> Lanes:
     """x / 2 * erfc(-x sqrt(1/2))."""
-    return settled(at, x, (0.5 * x) * at.rounded(erfc, x * -_f32(np.sqrt(0.5))))
+    return settled(at, x, (0.5 * x) * erfc(at, x * -_f32(np.sqrt(0.5))))
 
 
 def gelu_tanh(at: Steps, x: Lanes) -> Lanes:

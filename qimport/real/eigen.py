@@ -1,7 +1,7 @@
-"""Logistic and tanh as the Eigen library of the interpreter's optimized kernels computes float32.
+"""Functions of float32 as the Eigen library of the interpreter's kernels computes them.
 
 Equal bits for 550,000 operands between -110 and 20; its packets have neither fused multiply-add nor more than
-four lanes. Elements outside whole packets take the same tanh, but another logistic.
+four lanes. Elements outside whole packets take the same tanh, but another exponential.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from qimport.real.glibc import exp
 from qimport.real.rounding import floor, scaled_down
-from qimport.real.steps import Lanes, Steps, polynomial, settled
+from qimport.real.steps import Function, Lanes, Steps, negative, polynomial, settled
 
 
 def _f32(value: float) -> float:
@@ -62,6 +62,65 @@ def exp_in_packets(at: Steps, x: Lanes) -> Lanes:
     middle = r * polynomial(square, _ODD) + polynomial(square, _EVEN)
     result = scaled_down(at, square * middle + (r + 1.0), m)
     return at.choose(x == x, at.choose(x < _LOGISTIC_ZERO, 0.0, result), x)
+
+
+_ERFC_LIMIT = 11.0
+_ERFC_SMALL = [
+    _f32(c)
+    for c in (
+        -1.12837910652160644531250000000e00,
+        3.76122951507568359375000000000e-01,
+        -1.12800106406211853027343750000e-01,
+        2.67075151205062866210937500000e-02,
+        -4.91381669417023658752441406250e-03,
+        5.61802298761904239654541015625e-04,
+    )
+]
+"""erfc x = 1 + x p(x^2) up to 1."""
+
+_ERFC_NUMERATOR = [
+    _f32(c)
+    for c in (
+        5.3971976041793823242187500e-02,
+        3.2379078865051269531250000e-01,
+        4.2920666933059692382812500e-01,
+        1.0208116471767425537109375e-01,
+    )
+]
+_ERFC_DENOMINATOR = [
+    _f32(c)
+    for c in (
+        9.5662862062454223632812500e-02,
+        6.2173241376876831054687500e-01,
+        1.0000000000000000000000000e00,
+        3.9137163758277893066406250e-01,
+        1.7251677811145782470703125e-02,
+    )
+]
+"""erfc x = e^(-x^2) / x p(1 / x^2) / q(1 / x^2) above 1."""
+
+
+def _erfc(at: Steps, x: Lanes, exponential: Function) -> Lanes:
+    """``generic_fast_erfc``: what x^2 loses to rounding is made up for by a factor."""
+    x = at.choose(x > _ERFC_LIMIT, _ERFC_LIMIT, at.choose(x < -_ERFC_LIMIT, -_ERFC_LIMIT, x))
+    square = x * x
+    small = x * polynomial(square, _ERFC_SMALL) + 1.0
+    lost = at.fma(x, x, negative(at, square))
+    e = exponential(at, negative(at, square))
+    inverse = 1.0 / square
+    quotient = polynomial(inverse, _ERFC_NUMERATOR) / (x * polynomial(inverse, _ERFC_DENOMINATOR))
+    large = (e - e * lost) * quotient + at.choose(x < 0.0, 2.0, 0.0)
+    return at.choose(square > 1.0, large, small)
+
+
+def gelu_in_packets(at: Steps, x: Lanes) -> Lanes:
+    """x / 2 * erfc(-x sqrt(1/2))."""
+    return settled(at, x, (0.5 * x) * _erfc(at, x * -_f32(np.sqrt(0.5)), exp_in_packets))
+
+
+def gelu_by_element(at: Steps, x: Lanes) -> Lanes:
+    """Likewise with the C library's exponential, glibc's."""
+    return settled(at, x, (0.5 * x) * _erfc(at, x * -_f32(np.sqrt(0.5)), lambda at, x: at.rounded(exp, x)))
 
 
 def gelu_by_tanh(at: Steps, x: Lanes) -> Lanes:

@@ -121,38 +121,3 @@ def sin(at: Steps, x: Lanes) -> Lanes:
 def cos(at: Steps, x: Lanes) -> Lanes:
     """The cosine, with the argument reduced exactly."""
     return _circular(at, x, 1)
-
-
-_ERFC_TERMS = [
-    1.2375126308378275,
-    -0.1402405985855472,
-    0.003585415485470206,
-    0.08227673849018051,
-    -0.10880393014218476,
-    0.09230432115848794,
-    -0.05869339857775751,
-    0.028362277468262642,
-    -0.00974657970059929,
-    0.0017556251555697654,
-    0.0002937143174443522,
-    -0.0002901486087783286,
-    5.165057942747963e-05,
-    2.2361611649819384e-05,
-    -1.1470755936841264e-05,
-    -9.359987478635307e-07,
-    1.8459267241050343e-06,
-    -3.143153466086942e-08,
-    -3.569815669899377e-07,
-    -9.385151251574047e-08,
-    -5.580818192564935e-09,
-]
-"""(1 + 2x) exp(x^2) erfc(x) by powers of (x - 3.75) / (x + 3.75): Chebyshev interpolation up to x = 10.7."""
-
-
-def erfc(at: Steps, x: Lanes) -> Lanes:
-    """The complementary error function; 0 from 10.5 on, where float32 ends."""
-    size = _bounded(at, absolute(at, x), 10.5)
-    power, q = _exponential(at, negative(at, size * size))
-    scaled = polynomial((size - 3.75) / (size + 3.75), _ERFC_TERMS) / (1.0 + 2.0 * size)
-    right = power * (1.0 + q) * scaled
-    return at.choose(x == x, at.choose(x < 0.0, 2.0 - right, right), x)

@@ -28,7 +28,7 @@ POSITIVE = (Sqrt, Rsqrt)
 
 REAL_RANGES: dict[type[UnaryOperation], tuple[float, float]] = {
     Exp: (-110.0, 95.0),
-    Gelu: (-2.0, 8.0),
+    Gelu: (-9.0, 8.0),
     Log: (0.001, 30.0),
     Rsqrt: (0.001, 30.0),
     Sqrt: (0.0, 30.0),
