@@ -1,6 +1,7 @@
 """The qnn dialect: one class per operation on quantized tensors, with specification and semantics."""
 
 from qimport.qnn.arithmetic import AddN, Arithmetic, LogicalNot
+from qimport.qnn.atan2 import Atan2
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.batch_matmul import BatchMatmul
 from qimport.qnn.batch_matmul_sums import BatchMatmulSums
@@ -81,6 +82,7 @@ __all__ = [
     "ArgMax",
     "ArgMin",
     "Arithmetic",
+    "Atan2",
     "AveragePool2d",
     "BasicLstm",
     "BatchMatmul",
