@@ -35,7 +35,6 @@ def test_specification_equals_lowering(name: str) -> None:
 
 FLOATS, INTS, BOOLS = (TensorType(dtype, (4,)) for dtype in ("float32", "int32", "bool"))
 CODES, WIDE = quantized("int8", (4,), 0.1, 0), quantized("int16", (4,), 0.1, 0)
-HALVES = quantized("int16", (4,), 0.5, 0)
 OTHER = TensorType("float32", (3,))
 
 

@@ -118,22 +118,22 @@ _INTEGER: dict[str, BinaryCode] = {
     "mul": lambda fn, a, b: fn.b.mul(a, b),
     "shift_left": lambda fn, a, b: fn.b.shl(a, b),
 }
-_SIGNED: dict[str, BinaryCode] = {
-    **_INTEGER,
-    "max": lambda fn, a, b: pairwise(fn, "smax", a, b),
-    "min": lambda fn, a, b: pairwise(fn, "smin", a, b),
-    "div": _divider("sdiv", signed=True),
-    "rem": _divider("srem", signed=True),
-    "shift_right": lambda fn, a, b: fn.b.ashr(a, b),
-}
-_UNSIGNED: dict[str, BinaryCode] = {
-    **_INTEGER,
-    "max": lambda fn, a, b: pairwise(fn, "umax", a, b),
-    "min": lambda fn, a, b: pairwise(fn, "umin", a, b),
-    "div": _divider("udiv", signed=False),
-    "rem": _divider("urem", signed=False),
-    "shift_right": lambda fn, a, b: fn.b.lshr(a, b),
-}
+
+
+def _integers(signed: bool) -> dict[str, BinaryCode]:
+    """LLVM names what depends on the sign by a letter."""
+    letter = "s" if signed else "u"
+    return {
+        **_INTEGER,
+        "max": lambda fn, a, b: pairwise(fn, f"{letter}max", a, b),
+        "min": lambda fn, a, b: pairwise(fn, f"{letter}min", a, b),
+        "div": _divider(f"{letter}div", signed),
+        "rem": _divider(f"{letter}rem", signed),
+        "shift_right": lambda fn, a, b: fn.b.ashr(a, b) if signed else fn.b.lshr(a, b),
+    }
+
+
+_SIGNED, _UNSIGNED = _integers(signed=True), _integers(signed=False)
 _FLOAT: dict[str, BinaryCode] = {
     "add": lambda fn, a, b: fn.b.fadd(a, b),
     "sub": lambda fn, a, b: fn.b.fsub(a, b),

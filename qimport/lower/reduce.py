@@ -10,8 +10,8 @@ from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.lower.reduction import emit_delegate_real_sum, emit_delegate_sum, emit_sum_in_order, reduce
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.qnn.checks import QUANTIZED
 from qimport.qnn.reduce import (
-    QUANTIZED,
     Extremum,
     Logical,
     ReduceAll,

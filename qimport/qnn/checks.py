@@ -9,6 +9,7 @@ from qimport.ir.graph import Call
 from qimport.ir.types import TensorType
 
 EIGHT_BIT = ("int8", "uint8")
+QUANTIZED = (*EIGHT_BIT, "int16")
 
 
 def require_per_tensor(label: str, *types: TensorType) -> None:
@@ -16,13 +17,6 @@ def require_per_tensor(label: str, *types: TensorType) -> None:
     for type_ in types:
         single = type_.quantization is not None and len(type_.quant.scales) == 1
         require(single, label, f"{type_} needs one scale and one zero point")
-
-
-def require_eight_bit(label: str, *types: TensorType) -> None:
-    """Every type is int8 or uint8 with one scale and one zero point."""
-    for type_ in types:
-        require(type_.dtype in EIGHT_BIT, label, f"{type_} is not 8-bit")
-    require_per_tensor(label, *types)
 
 
 def require_multiplier(label: str, before: TensorType, after: TensorType) -> None:

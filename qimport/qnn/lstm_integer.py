@@ -137,11 +137,6 @@ class IntegerLstm:
         reaches = self.gates[-1].peephole_factor is None or self.shape.outputs <= self.shape.cells
         require(reaches, "C3", "peepholes with more outputs than cells read beyond their weights")
 
-    @property
-    def peephole_rows(self) -> tuple[int, int]:
-        """Rows and columns of the states that peepholes see: the leading part of [batch, cells]."""
-        return self.shape.batch, self.shape.outputs
-
     def run(self, steps: Sequence[Array], arrays: Sequence[Array | None]) -> tuple[list[Int], Int, Int]:
         """h after every step, then the last h and c."""
         batch, cells = self.shape.batch, self.shape.cells

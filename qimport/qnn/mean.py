@@ -9,6 +9,7 @@ import numpy as np
 from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
+from qimport.qnn.checks import QUANTIZED
 from qimport.qnn.reduction import (
     DelegateSum,
     Reduction,
@@ -20,9 +21,8 @@ from qimport.qnn.reduction import (
 )
 from qimport.qnn.requantization import Requantization, fixed_point_factors
 
-QUANTIZED = ("int8", "uint8", "int16")
 PLAIN = ("int32", "int64", "float32")
-"""Element types by their arithmetic: codes with a scale, or numbers."""
+"""Element types of numbers without scale."""
 
 BLOCK = 16
 """Channels the optimized kernel for images rounds at a time."""

@@ -19,7 +19,7 @@ from qimport.fixedpoint import (
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.checks import EIGHT_BIT
+from qimport.qnn.checks import EIGHT_BIT, QUANTIZED
 from qimport.qnn.reduction import (
     DelegateSum,
     Reduction,
@@ -31,7 +31,6 @@ from qimport.qnn.reduction import (
 from qimport.qnn.requantization import Requantization, fixed_point_factors
 from qimport.summation import fold_in_order
 
-QUANTIZED = (*EIGHT_BIT, "int16")
 TYPES = (*QUANTIZED, "int32", "int64", "float32", "bool")
 
 

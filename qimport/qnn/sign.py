@@ -13,8 +13,8 @@ from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.graph import Array, Call, Numerics, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.qnn.checks import require_multiplier
-from qimport.qnn.unary import QUANTIZED, UnaryOperation, everywhere, rescaled
+from qimport.qnn.checks import QUANTIZED, require_multiplier
+from qimport.qnn.unary import UnaryOperation, everywhere, rescaled
 
 
 @operation

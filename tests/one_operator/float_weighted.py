@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from qimport.ir.graph import Array
@@ -90,24 +92,6 @@ def depthwise_case(draw: Draw) -> OperatorCase:
     return OperatorCase(op, (x, w, bias), out, "DEPTHWISE_CONV_2D", options)
 
 
-@generator("FULLY_CONNECTED float32")
-def dense(draw: Draw) -> OneOperator:
-    """A dense layer."""
-    return OneOperator.of(dense_case(draw))
-
-
-@generator("CONV_2D float32")
-def conv2d(draw: Draw) -> OneOperator:
-    """A convolution."""
-    return OneOperator.of(conv_case(draw))
-
-
-@generator("DEPTHWISE_CONV_2D float32")
-def depthwise_conv2d(draw: Draw) -> OneOperator:
-    """A depthwise convolution."""
-    return OneOperator.of(depthwise_case(draw))
-
-
 def matmul_operands(draw: Draw) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool, bool]:
     """Shapes of two operands and their product, and which operands are transposed."""
     rows, depth, columns = (int(draw.rng.integers(1, limit)) for limit in (10, 40, 20))
@@ -129,12 +113,6 @@ def matmul_case(draw: Draw) -> OperatorCase:
     return OperatorCase(
         FloatBatchMatmul(adj_x, adj_y), (fed(draw, a), right), result, "BATCH_MATMUL", options
     )
-
-
-@generator("BATCH_MATMUL float32")
-def batch_matmul(draw: Draw) -> OneOperator:
-    """A product of matrices."""
-    return OneOperator.of(matmul_case(draw))
 
 
 def transpose_case(draw: Draw) -> OperatorCase:
@@ -180,7 +158,14 @@ class TransposeCase(OperatorCase):
         return model.build([image], [output])
 
 
-@generator("TRANSPOSE_CONV float32")
-def transpose_conv(draw: Draw) -> OneOperator:
-    """A transposed convolution."""
-    return OneOperator.of(transpose_case(draw))
+CASES: dict[str, Callable[[Draw], OperatorCase]] = {
+    "FULLY_CONNECTED": dense_case,
+    "CONV_2D": conv_case,
+    "DEPTHWISE_CONV_2D": depthwise_case,
+    "TRANSPOSE_CONV": transpose_case,
+    "BATCH_MATMUL": matmul_case,
+}
+"""Random cases by operator."""
+
+for _name, _case in CASES.items():
+    generator(f"{_name} float32")(lambda draw, case=_case: OneOperator.of(case(draw)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -130,30 +131,6 @@ def with_old_weights(draw: Draw, case: OperatorCase) -> OperatorCase:
     return replace(case, operands=(x, old, bias))
 
 
-@generator("FULLY_CONNECTED hybrid")
-def dense(draw: Draw) -> OneOperator:
-    """A dense layer."""
-    return OneOperator.of(dense_case(draw))
-
-
-@generator("CONV_2D hybrid")
-def conv2d(draw: Draw) -> OneOperator:
-    """A convolution."""
-    return OneOperator.of(conv_case(draw))
-
-
-@generator("DEPTHWISE_CONV_2D hybrid")
-def depthwise_conv2d(draw: Draw) -> OneOperator:
-    """A depthwise convolution."""
-    return OneOperator.of(depthwise_case(draw))
-
-
-@generator("TRANSPOSE_CONV hybrid")
-def transpose_conv(draw: Draw) -> OneOperator:
-    """A transposed convolution."""
-    return OneOperator.of(transpose_case(draw))
-
-
 @generator("hybrid with uint8 weights")
 def old_weights(draw: Draw) -> OneOperator:
     """Weights typed uint8 that mean int8."""
@@ -174,7 +151,14 @@ def matmul_case(draw: Draw, computed: bool = False) -> OperatorCase:
     return OperatorCase(op, (activations(draw, a), w), result, "BATCH_MATMUL", options)
 
 
-@generator("BATCH_MATMUL hybrid")
-def batch_matmul(draw: Draw) -> OneOperator:
-    """A product of matrices."""
-    return OneOperator.of(matmul_case(draw))
+CASES: dict[str, Callable[[Draw], OperatorCase]] = {
+    "FULLY_CONNECTED": dense_case,
+    "CONV_2D": conv_case,
+    "DEPTHWISE_CONV_2D": depthwise_case,
+    "TRANSPOSE_CONV": transpose_case,
+    "BATCH_MATMUL": matmul_case,
+}
+"""Random cases by operator."""
+
+for _name, _case in CASES.items():
+    generator(f"{_name} hybrid")(lambda draw, case=_case: OneOperator.of(case(draw)))

@@ -20,15 +20,6 @@ ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 SCALE_LIMIT = 2.0**30
 
 
-def eight_bit(context: OperatorContext, first: Value, *others: Value) -> None:
-    """Check that all tensors are int8 or all uint8, quantized with one scale each."""
-    if first.type.dtype not in EIGHT_BIT:
-        context.unsupported(f"the element type is {first.type.dtype}; expected int8 or uint8", first)
-    for value in (first, *others):
-        same_type(context, first, value)
-        per_tensor(context, value)
-
-
 def one_of(context: OperatorContext, value: Value, dtypes: Sequence[str]) -> None:
     """Check that the tensor has one of these element types."""
     found = value.type.dtype

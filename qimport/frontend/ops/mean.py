@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.frontend.ops.reduction import read_reduction, require_scales
-from qimport.qnn.mean import PLAIN, QUANTIZED, Mean
+from qimport.qnn.checks import QUANTIZED
+from qimport.qnn.mean import PLAIN, Mean
 
 
 @importer("MEAN", versions=range(1, 4))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.frontend.ops.reduction import ReductionClass, read_reduction, require_scales
-from qimport.qnn.reduce import QUANTIZED, ReduceAll, ReduceAny, ReduceMax, ReduceMin, ReduceProd, Sum
-
-NUMBERS = (*QUANTIZED, "int32", "int64", "float32", "bool")
+from qimport.qnn.reduce import TYPES, ReduceAll, ReduceAny, ReduceMax, ReduceMin, ReduceProd, Sum
 
 
 @importer("SUM", versions=range(1, 3))
 def sum_(context: OperatorContext) -> None:
     """Sum over a constant set of dimensions."""
-    reduction = read_reduction(context, *NUMBERS)
+    reduction = read_reduction(context, *TYPES)
     require_scales(context, reduction.x)
     reduction.emit(context, Sum)
 
@@ -31,7 +29,7 @@ def reduce_min(context: OperatorContext) -> None:
 
 def _extremum(context: OperatorContext, operation: ReductionClass) -> None:
     """Codes of int16 need equal quantizations; whether eight bits do depends on the numerics mode."""
-    reduction = read_reduction(context, *NUMBERS)
+    reduction = read_reduction(context, *TYPES)
     x, out = reduction.x.type, context.out.type
     if x.dtype == "int16":
         alike = x.quantization == out.quantization and (x.quantization is None or x.quant.zero_point == 0)
@@ -43,7 +41,7 @@ def _extremum(context: OperatorContext, operation: ReductionClass) -> None:
 @importer("REDUCE_PROD", versions=range(1, 3))
 def reduce_prod(context: OperatorContext) -> None:
     """Product of all elements; codes are rescaled after every factor."""
-    reduction = read_reduction(context, *NUMBERS)
+    reduction = read_reduction(context, *TYPES)
     x = reduction.x
     if x.type.quantization is not None:
         expected = "the uint8 tensor has a scale; expected none, or int8 or int16"

@@ -10,13 +10,14 @@ import numpy as np
 from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.ir.graph import Value
+from qimport.qnn.checks import QUANTIZED
 from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.real_function import Ceil, Cos, Floor, Round, Sin, Square
 from qimport.qnn.relu import LeakyRelu, Relu, Relu0To1, Relu6, ReluN1To1
 from qimport.qnn.root import Rsqrt, Sqrt
 from qimport.qnn.sign import Abs, Neg, Sign
 from qimport.qnn.tabulated import Elu, Exp, Gelu, Log, Logistic, Tanh
-from qimport.qnn.unary import QUANTIZED, UnaryOperation
+from qimport.qnn.unary import UnaryOperation
 
 ScaleCheck = Callable[[OperatorContext, Value], None]
 Make = Callable[[OperatorContext], UnaryOperation]
