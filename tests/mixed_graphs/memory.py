@@ -36,12 +36,13 @@ def remember(g: MixedModel, x: Tensor) -> None:
             g.read.add(x.index)
 
 
-@step("int8", "float32")
+@step("int8", "float32", weight=2)
 def svdf(g: MixedModel, x: Tensor) -> None:
-    """SVDF on int8 codes or floats."""
-    if len(x.type.shape) != 2 or g.outer or g.limit(x) > 1e4:
+    """SVDF on rows of int8 codes or floats."""
+    if not x.type.shape or g.outer or (x.type.dtype == "float32" and g.limit(x) > 1e4):
         raise DoesNotFit
-    batch, inputs = x.type.shape
+    batch, inputs = x.type.shape[0], x.type.size // x.type.shape[0]
+    x = g.emit("RESHAPE", [x, g.integers((batch, inputs))], x.type.with_shape((batch, inputs)))
     units, rank, memory = (int(n) for n in g.draw.rng.integers(1, 5, 3))
     real = x.type.dtype == "float32"
     state = (batch, units * rank * memory)

@@ -108,7 +108,8 @@ class MixedModel(RandomModel):
         """The file; some unread tensors are no results, some read ones are, some twice, inputs too."""
         rng = self.draw.rng
         shown = self.shown()
-        outputs = [t for t in shown if rng.random() < (0.15 if t.index in self.read else 0.8)]
+        often = self.draw.pick((0.15, 0.8), (0.15, 0.8), (0.0, 0.8), (0.0, 0.2))
+        outputs = [t for t in shown if rng.random() < often[t.index not in self.read]]
         outputs = outputs or shown[-1:] or self.inputs[:1]
         outputs += [t for t in (*outputs[:1], *self.inputs[:1]) if rng.random() < 0.08]
         indices = [outputs[i].index for i in rng.permutation(len(outputs))]

@@ -73,10 +73,9 @@ def one_hot(g: MixedModel, x: Tensor) -> None:
     if len(x.type.shape) > 3:
         raise DoesNotFit
     depth, dtype = int(g.draw.rng.integers(1, 6)), g.draw.pick("int8", "int32", "bool", "float32")
-    hot = g.constant(TensorType(dtype, ()))
-    cold = g.constant(TensorType(dtype, ()))
-    out = TensorType(dtype, (*x.type.shape, depth))
-    g.emit("ONE_HOT", [x, g.integers(depth), hot, cold], out, axis=-1)
+    scalar = g.new_type(dtype, ())
+    hot, cold = g.constant(scalar), g.constant(scalar)
+    g.emit("ONE_HOT", [x, g.integers(depth), hot, cold], scalar.with_shape((*x.type.shape, depth)), axis=-1)
 
 
 @step(*ALL)
