@@ -45,7 +45,7 @@ def test_the_example_of_the_page_runs() -> None:
     wanted = real / (1 + np.exp(-real)) / 0.04 - 90
     assert np.abs(y - np.clip(wanted, -128, 127)).max() < 2
 
-    with pytest.raises(UnsupportedError, match="CUSTOM Silu.*expected int8"):
+    with pytest.raises(UnsupportedError, match=r"CUSTOM Silu.*expected int8"):
         qimport.compile(silu_file("uint8"))
 
 

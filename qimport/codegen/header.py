@@ -199,7 +199,8 @@ def _result_macros(api: Interface) -> str:
 
 def _arena_macros(api: Interface) -> str:
     return (
-        "/* Memory of a call: bytes, and what its address must be a multiple of. NULL is fine for 0 bytes. */\n"
+        "/* Memory of a call: bytes, and what its address must be a multiple of."
+        " NULL is fine for 0 bytes. */\n"
         + _define(api, "ARENA_BYTES", api.arena_bytes)
         + _define(api, "ARENA_ALIGNMENT", api.arena_alignment)
         + _state_macro(api)

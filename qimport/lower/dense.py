@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qimport import prim
 from qimport.ir.graph import Value
-from qimport.lower.weighted import emit_weighted, reshaped
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.weighted import emit_weighted, reshaped
 from qimport.qnn.dense import Dense
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qimport import prim
 from qimport.ir.graph import Value
-from qimport.lower.weighted import emit_weighted, transposed
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.weighted import emit_weighted, transposed
 from qimport.qnn.depthwise_conv2d import DepthwiseConv2d
 
 

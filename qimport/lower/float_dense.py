@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from qimport.ir.graph import Value
-from qimport.lower.weighted import transposed
 from qimport.lower.float_weighted import PIXEL, constant_or_reshape, emit_activation, emit_sums
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.weighted import transposed
 from qimport.qnn.float_dense import FloatDense
 
 

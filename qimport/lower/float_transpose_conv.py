@@ -12,7 +12,6 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
-from qimport.lower.weighted import transposed
 from qimport.lower.float_weighted import (
     PIXEL,
     Window,
@@ -22,6 +21,7 @@ from qimport.lower.float_weighted import (
     part_of,
 )
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.weighted import transposed
 from qimport.qnn.float_transpose_conv import FloatTransposeConv
 from qimport.qnn.float_weighted import OPTIMIZED, Sums
 from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from qimport import prim
 from qimport.ir.graph import Value
-from qimport.lower.weighted import transposed
 from qimport.lower.hybrid import emit_hybrid
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.weighted import transposed
 from qimport.qnn.hybrid_depthwise_conv2d import HybridDepthwiseConv2d
 
 

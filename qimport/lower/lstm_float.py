@@ -7,9 +7,9 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
-from qimport.lower.weighted import transposed
 from qimport.lower.float_weighted import PIXEL, constant_or_reshape, emit_sums
 from qimport.lower.rule import Emitter, Use
+from qimport.lower.weighted import transposed
 from qimport.qnn.float_weighted import OPTIMIZED
 from qimport.qnn.lstm_float import ACTIVATIONS, NORM_EPSILON, PROJECTION, FloatLstm
 from qimport.qnn.lstm_shape import GATES, gate_operand

@@ -9,10 +9,10 @@ from qimport.errors import CompilerBug
 from qimport.fixedpoint import INT16_MAX, INT16_MIN
 from qimport.ir.graph import Array, Value
 from qimport.ir.types import TensorType
-from qimport.lower.weighted import transposed
 from qimport.lower.float_weighted import constant_or_reshape
 from qimport.lower.row_quantization import emit_row_product, emit_row_quantization
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.weighted import transposed
 from qimport.qnn.svdf import BIAS, FEATURE, FLOAT_BOUNDS, INPUT, STATE, TIME, Factor, Svdf, SvdfShape
 
 

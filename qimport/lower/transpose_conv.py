@@ -14,9 +14,9 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Array, Value
 from qimport.ir.types import TensorType
-from qimport.lower.weighted import as_bytes
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use, rule
+from qimport.lower.weighted import as_bytes
 from qimport.qnn.hybrid_transpose_conv import HybridTransposeConv
 from qimport.qnn.requantization import Requantization
 from qimport.qnn.transpose_conv import TransposeConv

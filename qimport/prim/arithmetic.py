@@ -97,8 +97,8 @@ def _kinds(dtype: str) -> dict[str, Callable[[Any, Any], Any]]:
 class Compare(Operation):
     """Whether the relation holds, as bool. Comparisons with a NaN are false, except ``not_equal``.
 
-    C1 both operands have one element type, not float16 or complex64; the result is bool. C2 the shapes broadcast to the
-    result's. C3 the relation is one of :data:`Relation`.
+    C1 both operands have one element type, not float16 or complex64; the result is bool. C2 the shapes
+    broadcast to the result's. C3 the relation is one of :data:`Relation`.
     """
 
     NAME = "prim.compare"

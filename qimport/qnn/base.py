@@ -22,7 +22,7 @@ class QnnOperation(Operation):
         return None
 
     def ulp_bound(self, call: Call) -> int:
-        """Largest distance of float results from the interpreter's in units of the last place (default 0: none).
+        """Largest distance of float results from the interpreter's in units of the last place (default 0).
 
         Not 0 only where the interpreter calls functions of its C library or sums floats in an order that
         depends on its build; the docstring of the operation says what was measured.
