@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qimport import prim, qnn
-from qimport.errors import CompilerBug
+from qimport.errors import CompilerBug, UnsupportedError
 from qimport.ir.graph import NUMERICS, Array, Builder, Call, Graph, Numerics, Value, verify_graph
 from qimport.ir.interpret import interpret
 from qimport.ir.rewrite import Site, merge_duplicates, remove_dead_nodes, rewrite
@@ -250,6 +250,18 @@ def test_a_constant_of_one_element_may_have_more_dimensions_than_a_table() -> No
     lowered = lower(graph, REFERENCE)
     assert names(lowered) == ["lut"]
     expect_same(interpret(lowered, [fed])[0], interpret(graph, [fed], REFERENCE)[0], "ADD behind TANH")
+
+
+def test_what_no_result_needs_is_not_refused() -> None:
+    build, x = Builder(), Value(quantized("int8", (1, 4, 4, 1), 0.5, 0), "x")
+    pooled = build.emit(
+        qnn.MaxPool2d((2, 2), (2, 2)), (x,), quantized("int8", (1, 2, 2, 1), 0.4, 0), "pooled"
+    )
+    whole = build.emit(qnn.Relu(), (x,), x.type, "whole")
+    graph = finish(build, [x], whole)
+    assert names(lower(graph, "xnnpack")) == names(lower(graph, REFERENCE))
+    with pytest.raises(UnsupportedError):
+        lower(finish(build, [x], whole, pooled), "xnnpack")
 
 
 def test_slices_of_concatenations_read_the_part() -> None:

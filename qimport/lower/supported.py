@@ -6,13 +6,17 @@ import re
 
 from qimport.errors import Reason, UnsupportedError
 from qimport.ir.graph import Graph, Node, Numerics
+from qimport.ir.rewrite import remove_dead_nodes
 from qimport.qnn.base import QnnOperation
 
 
 def refusals(graph: Graph, numerics: Numerics) -> tuple[Reason, ...]:
-    """Every reason why a qnn graph cannot be compiled in this mode; none in most."""
+    """Every reason why a qnn graph cannot be compiled in this mode; none in most.
+
+    Nodes that no result needs are no reason: the delegate leaves them out, too.
+    """
     found = []
-    for node in graph.nodes:
+    for node in remove_dead_nodes(graph).nodes:
         if isinstance(node.op, QnnOperation):
             sentence = node.op.unsupported(node.call(numerics))
             if sentence is not None:
