@@ -69,8 +69,6 @@ def test_exact_functions_are_those_of_numpy(kind: MathKind) -> None:
 
 ROUNDED: dict[MathKind, tuple[Callable[[float], float], float, float]] = {
     "logistic": (lambda v: 1 / (1 + math.exp(-v)), -100, 90),
-    "sin": (math.sin, -1e6, 1e6),
-    "cos": (math.cos, -1e6, 1e6),
 }
 
 
@@ -93,8 +91,10 @@ def test_other_functions_are_rounded_correctly(kind: MathKind) -> None:
 
 LIBRARY: dict[MathKind, tuple[Callable[[float], float], float, float]] = {
     "erfc": (math.erfc, -5, 9),
+    "cos": (math.cos, -1e6, 1e6),
     "exp": (math.exp, -104, 88.7),
     "expm1": (math.expm1, -30, 88.7),
+    "sin": (math.sin, -1e6, 1e6),
     "tanh": (math.tanh, -25, 25),
 }
 

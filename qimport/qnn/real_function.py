@@ -32,15 +32,11 @@ class Ceil(RealFunction):
 @operation
 @dataclass(frozen=True)
 class Cos(RealFunction):
-    """The cosine, within 1 unit in the last place of glibc's ``cosf``.
-
-    xnnpack: :func:`qimport.real.xnnpack.cos`.
-    """
+    """The cosine, :func:`qimport.real.circular.cos`; xnnpack :func:`qimport.real.xnnpack.cos`."""
 
     NAME = "qnn.cos"
     TFLITE: ClassVar[tuple[str, ...]] = ("COS",)
     REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("cos"), "xnnpack": "cos_of_quotient"}
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1}
 
 
 @operation
@@ -70,15 +66,11 @@ class Round(RealFunction):
 @operation
 @dataclass(frozen=True)
 class Sin(RealFunction):
-    """The sine, within 1 unit in the last place of glibc's ``sinf``.
-
-    xnnpack: :func:`qimport.real.xnnpack.sin`.
-    """
+    """The sine, :func:`qimport.real.circular.sin`; xnnpack :func:`qimport.real.xnnpack.sin`."""
 
     NAME = "qnn.sin"
     TFLITE: ClassVar[tuple[str, ...]] = ("SIN",)
     REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("sin"), "xnnpack": "sin_of_quotient"}
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {"reference": 1, "builtin": 1}
 
 
 @operation

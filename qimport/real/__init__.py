@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from qimport.real import (
     activation,
+    circular,
     eigen,
     elementary,
     error_function,
@@ -79,7 +80,7 @@ Kind = Literal[
 
 
 FUNCTIONS64: dict[str, Function] = {
-    name: getattr(elementary, name) for name in ("cos", "exp", "log", "logistic", "sin")
+    name: getattr(elementary, name) for name in ("exp", "log", "logistic")
 } | {"sqrt": rounding.square_root}
 """Functions as float64 steps, for arguments in the range of float32: with a relative error below 2^-45.
 
@@ -93,8 +94,10 @@ def _rounded(function: Function, at: Steps, x: Lanes) -> Lanes:
 
 _ROUNDED: dict[str, Function] = {
     **{name: function for name, function in FUNCTIONS64.items() if name != "sqrt"},
+    "cos": circular.cos,
     "exp": glibc.exp,
     "log": glibc.log,
+    "sin": circular.sin,
 }
 
 FUNCTIONS: dict[str, Function] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from qimport.real.steps import Lanes, Steps, absolute, negative, not_a_number, polynomial
+from qimport.real.steps import Lanes, Steps, negative, not_a_number, polynomial
 
 _LOG2_E = math.log2(math.e)
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
@@ -61,63 +61,3 @@ def log(at: Steps, x: Lanes) -> Lanes:
     value = at.choose(x < math.inf, value, x)
     value = at.choose(x < 0.0, not_a_number(at, x), value)
     return at.choose(x == 0.0, -math.inf, value)
-
-
-_TWO_OVER_PI = [
-    float.fromhex(part)
-    for part in (
-        "0x1.45f306cp-1",
-        "0x1.c9c882ap-29",
-        "0x1.4fe13a8p-59",
-        "0x1.f47d4dp-86",
-        "0x1.bb81b6cp-113",
-        "0x1.4acc9ep-143",
-        "0x1.0e4107cp-170",
-        "0x1.ca2c756p-197",
-    )
-]
-"""224 bits of 2 / pi, 28 to a part: a float32 times a part is exact in float64."""
-
-_SIN_TERMS = [(-1.0) ** n / math.factorial(2 * n + 1) for n in range(10)]
-_COS_TERMS = [(-1.0) ** n / math.factorial(2 * n) for n in range(10)]
-
-
-def _quarter_turns(at: Steps, x: Lanes) -> tuple[Lanes, Lanes]:
-    """(whole, rest): x * 2 / pi modulo 4; whole in the low bits of an integer, rest in [-1/2, 1/2] of a turn.
-
-    Each exact product is reduced by a multiple of 4, exactly; their sum is kept in two floats, as a rest may
-    be as small as 2^-30.
-    """
-    high = low = x * 0.0
-    for part in _TWO_OVER_PI:
-        product = x * part
-        fours = (product * 0.25 + _MAGIC) - _MAGIC
-        product = at.choose(absolute(at, product) < 2.0**53, product - 4.0 * fours, 0.0)
-        total = high + product
-        added = total - high
-        low = low + ((high - (total - added)) + (product - added))
-        high = total
-    shifted = high + _MAGIC
-    return at.bits(shifted), (high - (shifted - _MAGIC)) + low
-
-
-def _circular(at: Steps, x: Lanes, offset: int) -> Lanes:
-    """sin of x plus ``offset`` quarter turns."""
-    whole, rest = _quarter_turns(at, x)
-    whole = whole + offset
-    angle = rest * (math.pi / 2)
-    squared = angle * angle
-    sine, cosine = angle * polynomial(squared, _SIN_TERMS), polynomial(squared, _COS_TERMS)
-    value = at.choose((whole & 1) == 1, cosine, sine)
-    value = at.choose((whole & 2) == 2, negative(at, value), value)
-    return at.choose(absolute(at, x) < math.inf, value, at.choose(x == x, not_a_number(at, x), x))
-
-
-def sin(at: Steps, x: Lanes) -> Lanes:
-    """The sine, with the argument reduced exactly; -0 gives -0."""
-    return at.choose(x == 0.0, x, _circular(at, x, 0))
-
-
-def cos(at: Steps, x: Lanes) -> Lanes:
-    """The cosine, with the argument reduced exactly."""
-    return _circular(at, x, 1)
