@@ -222,7 +222,7 @@ REFUSALS: list[tuple[str, One, str | None, str]] = [
         "bool order",
         One("LESS", [T((2,), "bool", name="a"), T((2,), "bool", name="b")], T((2,), "bool")),
         "a",
-        "the element type is bool; expected one of int8, uint8, int16, int32, int64, float32",
+        "the element type is bool; expected one of int8, uint8, int16, int32, int64, float16, float32",
     ),
     (
         "int condition",

@@ -10,8 +10,8 @@ from qimport.fixedpoint import f32, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE
-from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_per_tensor
+from qimport.qnn.geometry import MatmulGeometry
 from qimport.qnn.requantization import Requantization, fixed_point_factors, is_plain_8bit
 
 RIGHT_TYPES = {"int8": ("int8",), "int16": ("int16", "int8")}
@@ -20,11 +20,8 @@ RIGHT_TYPES = {"int8": ("int8",), "int16": ("int16", "int8")}
 
 @operation
 @dataclass(frozen=True)
-class BatchMatmul(QnnOperation):
-    """Products of matrices in the last two dimensions; the leading ones broadcast.
-
-    Operands: a [..., M, K] ([..., K, M] with ``adj_x``), b [..., K, N] ([..., N, K] with ``adj_y``). The
-    result is [..., M, N].
+class BatchMatmul(MatmulGeometry):
+    """Products of matrices in the last two dimensions: MatmulGeometry of integers.
 
         acc  = sum (a - z_a) * (b - z_b), modulo 2^32 (int16: 2^64)
         code = clamp(rescale(acc, s_a * s_b / s_out) + z_out)
@@ -36,34 +33,26 @@ class BatchMatmul(QnnOperation):
     Kernels without delegate know one scale per tensor: several scales of b count as 0, so that every result
     is z_out. That is no use, but what the interpreter computes.
 
-    C1 a and the result are int8 or int16; b is int8, or int16 beside int16. C2 the matrices fit and the
-    leading dimensions broadcast to the result's. C3 a and the result have one scale, as b has unless it is
-    int8; int16 and what is beside it has no zero point, nor has a b of several scales.
+    C1 a and the result are int8 or int16; b is int8, or int16 beside int16. C2 see
+    MatmulGeometry. C3 a and the result have one scale, as b has unless it is int8; int16 and what is beside
+    it has no zero point, nor has a b of several scales.
     """
 
     NAME = "qnn.batch_matmul"
     TFLITE = ("BATCH_MATMUL",)
-
-    adj_x: bool = False
-    adj_y: bool = False
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         a, b, out = call.input(0), call.input(1), call.output
         require(a.dtype in RIGHT_TYPES and out.dtype == a.dtype, "C1", "a and the result are int8 or int16")
         require(b.dtype in RIGHT_TYPES[a.dtype], "C1", f"no products of {a.dtype} and {b.dtype}")
-        require(min(len(a.shape), len(b.shape)) >= 2, "C2", "ranks must be at least 2")
-        require(self.result_shape(a.shape, b.shape) == out.shape, "C2", f"{a} and {b} do not give {out}")
+        self.verify_geometry(call)
         require_per_tensor("C3", a, out)
         require(b.quantization is not None, "C3", "b needs a quantization")
         if b.dtype != "int8":
             require_per_tensor("C3", b)
         zeros = any(zero for type_ in (a, b, out) for zero in type_.quant.zero_points)
         require(a.dtype == "int8" or not zeros, "C3", "int16 tensors must have zero point 0")
-
-    def result_shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The shape of the product, None if the operands do not fit."""
-        return product_shape(a, b, self.adj_x, self.adj_y)
 
     def accumulator(self, call: Call) -> str:
         """Element type of the accumulators."""
@@ -72,14 +61,11 @@ class BatchMatmul(QnnOperation):
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula; every sum of less than 2^22 products is exact in float64."""
         a, b = (call.array(i).astype(np.float64) - call.input(i).quant.zero_point for i in (0, 1))
-        a = a.swapaxes(-1, -2) if self.adj_x else a
-        b = b.swapaxes(-1, -2) if self.adj_y else b
+        a, b = self.upright(a, b)
         acc = (a @ b).astype(np.int64)
-        return (
-            self.requantization(call).codes(
-                acc if call.input(0).dtype == "int16" else wrap32(acc), call.output
-            ),
-        )
+        if self.accumulator(call) == "int32":
+            acc = wrap32(acc)
+        return (self.requantization(call).codes(acc, call.output),)
 
     def requantization(self, call: Call) -> Requantization:
         """How accumulators become codes in the call's numerics."""
@@ -115,14 +101,4 @@ class BatchMatmul(QnnOperation):
             return f"{product}; the interpreter's 16-bit kernels require less than 2^14"
         if self.kernel_family(call) == "xnnpack" and f32(scale) >= 256:
             return f"{product}; the XNNPACK delegate requires less than 256, or the file does not load"
-        return None
-
-
-def product_shape(a: tuple[int, ...], b: tuple[int, ...], adj_x: bool, adj_y: bool) -> tuple[int, ...] | None:
-    """The shape of a product of matrices, each perhaps transposed; None if the operands do not fit."""
-    rows, depth = (a[-1], a[-2]) if adj_x else (a[-2], a[-1])
-    other, columns = (b[-1], b[-2]) if adj_y else (b[-2], b[-1])
-    try:
-        return (*np.broadcast_shapes(a[:-2], b[:-2]), rows, columns) if depth == other else None
-    except ValueError:
         return None

@@ -11,49 +11,22 @@ from qimport import summation
 from qimport.fixedpoint import wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
-from qimport.qnn.base import QnnOperation
-from qimport.qnn.batch_matmul import product_shape
 from qimport.qnn.dynamic_quantization import DynamicKind, quantize_rows
+from qimport.qnn.geometry import MatmulGeometry
 from qimport.summation import Float32
-
-
-@dataclass(frozen=True)
-class _Matmul(QnnOperation):
-    """What both operations share."""
-
-    adj_x: bool = False
-    adj_y: bool = False
-
-    def operands(self, call: Call) -> tuple[Float32, Float32]:
-        """Both operands as [..., M, K] and [..., K, N]."""
-        a, b = call.array(0), call.array(1)
-        return (a.swapaxes(-1, -2) if self.adj_x else a), (b.swapaxes(-1, -2) if self.adj_y else b)
-
-    def result_shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The shape of the product, None if the operands do not fit."""
-        return product_shape(a, b, self.adj_x, self.adj_y)
-
-    def verify_shapes(self, call: Call) -> None:
-        """Check C2."""
-        a, b, out = call.input(0), call.input(1), call.output
-        require(min(len(a.shape), len(b.shape)) >= 2, "C2", "ranks must be at least 2")
-        require(self.result_shape(a.shape, b.shape) == out.shape, "C2", f"{a} and {b} do not give {out}")
 
 
 @operation
 @dataclass(frozen=True)
-class FloatBatchMatmul(_Matmul):
-    """Products of float matrices in the last two dimensions; the leading ones broadcast.
-
-    Operands: a [..., M, K] ([..., K, M] with ``adj_x``), b [..., K, N] ([..., N, K] with ``adj_y``). The
-    result is [..., M, N].
+class FloatBatchMatmul(MatmulGeometry):
+    """Products of matrices in the last two dimensions: MatmulGeometry of float32.
 
     reference, builtin   one product after the other, each rounded, each sum rounded
                          (``reference_ops::BatchMatMul``; the optimized one sums in the same order)
     xnnpack              fused multiply-adds in the same order (f32-gemm). The delegate flushes subnormal
                          numbers to zero, which is not reproduced.
 
-    C1 float32. C2 the matrices fit and the leading dimensions broadcast to the result's.
+    C1 float32. C2 see MatmulGeometry.
     """
 
     NAME = "qnn.float_batch_matmul"
@@ -63,11 +36,11 @@ class FloatBatchMatmul(_Matmul):
         """Check C1, C2."""
         types = (call.input(0), call.input(1), call.output)
         require(all(type_.dtype == "float32" for type_ in types), "C1", "operands and result must be float32")
-        self.verify_shapes(call)
+        self.verify_geometry(call)
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """One product of every sum at a time."""
-        a, b = self.operands(call)
+        a, b = self.upright(call.array(0), call.array(1))
         fused = self.kernel_family(call) == "xnnpack"
         total: Float32 = np.zeros(call.output.shape, np.float32)
         with np.errstate(all="ignore"):
@@ -86,11 +59,10 @@ class FloatBatchMatmul(_Matmul):
 
 @operation
 @dataclass(frozen=True)
-class HybridBatchMatmul(_Matmul):
+class HybridBatchMatmul(MatmulGeometry):
     """Products of float matrices with int8 matrices ("dynamic range quantization").
 
-    Operands: a float32 [..., M, K] ([..., K, M] with ``adj_x``), b int8 [..., K, N] ([..., N, K] with
-    ``adj_y``). The result is float32 [..., M, N].
+    MatmulGeometry of a float32 and b int8; the result is float32:
 
         y = (sum (code(a) - zero_point) * b) * s_a * s_b, rows of a quantized on the fly
 
@@ -102,9 +74,8 @@ class HybridBatchMatmul(_Matmul):
     xnnpack              rows as XNNPACK's qd8 quantizes them; f32(f32(acc * s_a) * s_b); requires b to be
                          stored in the file
 
-    See :mod:`qimport.qnn.dynamic_quantization`. C1 element types as above. C2 the matrices fit and the
-    leading dimensions broadcast to the result's. C3 b has one scale, or one per column of the product; zero
-    points 0.
+    See :mod:`qimport.qnn.dynamic_quantization`. C1 element types as above. C2 see MatmulGeometry.
+    C3 b has one scale, or one per column of the product; zero points 0.
     """
 
     NAME = "qnn.hybrid_batch_matmul"
@@ -118,7 +89,7 @@ class HybridBatchMatmul(_Matmul):
         a, b, out = call.input(0), call.input(1), call.output
         typed = a.dtype == out.dtype == "float32" and b.dtype == "int8"
         require(typed, "C1", "operands must be float32 and int8, the result float32")
-        self.verify_shapes(call)
+        self.verify_geometry(call)
         require(b.quantization is not None, "C3", "b needs a quantization")
         require(len(b.quant.scales) in (1, out.shape[-1]), "C3", "b needs one scale or one per column")
         require(not any(b.quant.zero_points), "C3", "the zero points of b must be 0")
@@ -131,7 +102,7 @@ class HybridBatchMatmul(_Matmul):
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula; every sum of less than 2^37 products is exact in float64."""
-        a, b = self.operands(call)
+        a, b = self.upright(call.array(0), call.array(1))
         codes = quantize_rows(a.reshape(-1, a.shape[-1]), self.dynamic_kind(call))
         acc = codes.centred.reshape(a.shape).astype(np.float64) @ b.astype(np.float64)
         sums = wrap32(acc.astype(np.int64)).astype(np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -273,6 +273,39 @@ class DenseGeometry(Geometry):
         """One matrix product, [rows, N]."""
         acc: npt.NDArray[np.float64] = x.reshape(-1, w.shape[1]).astype(np.float64) @ w.astype(np.float64).T
         return acc
+
+
+@dataclass(frozen=True)
+class MatmulGeometry(QnnOperation):
+    """Products of matrices in the last two dimensions; the leading ones broadcast.
+
+    Operands: a [..., M, K] ([..., K, M] with ``adj_x``), b [..., K, N] ([..., N, K] with ``adj_y``). The
+    result is [..., M, N].
+
+    C2 the matrices fit and the leading dimensions broadcast to the result's.
+    """
+
+    adj_x: bool = False
+    adj_y: bool = False
+
+    def verify_geometry(self, call: Call) -> None:
+        """Check C2."""
+        a, b, out = call.input(0), call.input(1), call.output
+        require(min(len(a.shape), len(b.shape)) >= 2, "C2", "ranks must be at least 2")
+        require(self.result_shape(a.shape, b.shape) == out.shape, "C2", f"{a} and {b} do not give {out}")
+
+    def result_shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The shape of the product, None if the operands do not fit."""
+        rows, depth = (a[-1], a[-2]) if self.adj_x else (a[-2], a[-1])
+        other, columns = (b[-1], b[-2]) if self.adj_y else (b[-2], b[-1])
+        try:
+            return (*np.broadcast_shapes(a[:-2], b[:-2]), rows, columns) if depth == other else None
+        except ValueError:
+            return None
+
+    def upright(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Both operands as [..., M, K] and [..., K, N]."""
+        return (a.swapaxes(-1, -2) if self.adj_x else a), (b.swapaxes(-1, -2) if self.adj_y else b)
 
 
 def verify_rows(call: Call) -> int:

@@ -1,4 +1,4 @@
-"""What CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED with float activations and int8 weights share."""
+"""What weighted operations on float activations and integer weights share."""
 
 from __future__ import annotations
 

@@ -7,8 +7,9 @@ from qimport.frontend.ops.context import OperatorContext, importer
 from qimport.frontend.ops.float_batch_matmul import float_batch_matmul
 from qimport.frontend.ops.float_weighted import is_float
 from qimport.ir.graph import Value
-from qimport.qnn.batch_matmul import RIGHT_TYPES, BatchMatmul, product_shape
+from qimport.qnn.batch_matmul import RIGHT_TYPES, BatchMatmul
 from qimport.qnn.batch_matmul_sums import BatchMatmulSums
+from qimport.qnn.geometry import MatmulGeometry
 
 
 @importer("BATCH_MATMUL", versions=range(1, 5))
@@ -42,7 +43,7 @@ def batch_matmul(context: OperatorContext) -> None:
         a.type.quant.scale * b.type.quant.scale / out.type.quant.scale,
         "the factor between the scales",
     )
-    context.emit(op, (a, b), _shape(context))
+    context.emit(op, (a, b), _shape(context, op))
 
 
 def _sums(context: OperatorContext) -> None:
@@ -53,12 +54,12 @@ def _sums(context: OperatorContext) -> None:
         _check_rank(context, value)
     if not context.reasons:
         op = BatchMatmulSums(context.option("adj_x"), context.option("adj_y"))
-        context.emit(op, (a, b), _shape(context))
+        context.emit(op, (a, b), _shape(context, op))
 
 
-def _shape(context: OperatorContext) -> tuple[int, ...]:
+def _shape(context: OperatorContext, op: MatmulGeometry) -> tuple[int, ...]:
     a, b = context.input(0), context.input(1)
-    shape = product_shape(a.type.shape, b.type.shape, context.option("adj_x"), context.option("adj_y"))
+    shape = op.result_shape(a.type.shape, b.type.shape)
     if shape is None:
         context.misfit(f"tensors of shapes {a.type.shape} and {b.type.shape} do not make a matrix product", b)
     return shape
