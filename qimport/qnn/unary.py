@@ -74,9 +74,6 @@ class UnaryOperation(QnnOperation):
     LEFTOVERS: ClassVar[Mapping[Numerics, tuple[int, real.Kind]]] = {}
     """Where a kernel takes so many float32 elements of the flat tensor at once: the function of the rest."""
 
-    BOUNDS: ClassVar[Mapping[Numerics, int]] = {}
-    """Units in the last place that float32 results may be away from the interpreter's."""
-
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
         x, out = call.input(0), call.output
@@ -107,10 +104,6 @@ class UnaryOperation(QnnOperation):
     def xnnpack_takes(self, call: Call) -> bool:
         """By the element type alone."""
         return call.input(0).dtype in self.DELEGATED
-
-    def ulp_bound(self, call: Call) -> int:
-        """``BOUNDS`` of the kernel family."""
-        return self.BOUNDS.get(self.kernel_family(call), 0) if call.input(0).dtype == "float32" else 0
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The function of the family for floats, the formula of codes for everything else."""
