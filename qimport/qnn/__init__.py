@@ -23,6 +23,7 @@ from qimport.qnn.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from qimport.qnn.float_batch_matmul import FloatBatchMatmul, HybridBatchMatmul
 from qimport.qnn.float_conv2d import FloatConv2d
 from qimport.qnn.float_conv3d import FloatConv3d
+from qimport.qnn.float_conv3d_transpose import FloatConv3dTranspose
 from qimport.qnn.float_dense import FloatDense
 from qimport.qnn.float_depthwise_conv2d import FloatDepthwiseConv2d
 from qimport.qnn.float_transpose_conv import FloatTransposeConv
@@ -115,6 +116,7 @@ __all__ = [
     "FloatBatchMatmul",
     "FloatConv2d",
     "FloatConv3d",
+    "FloatConv3dTranspose",
     "FloatDense",
     "FloatDepthwiseConv2d",
     "FloatTransposeConv",

@@ -1,4 +1,4 @@
-"""CONV_3D."""
+"""CONV_3D and CONV_3D_TRANSPOSE."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from qimport.frontend.ops.weighted import bias_vector
 from qimport.frontend.ops.window import Along, along
 from qimport.ir.graph import Value
 from qimport.qnn.float_conv3d import FloatConv3d
+from qimport.qnn.float_conv3d_transpose import FloatConv3dTranspose
 
 AXES = ("d", "h", "w")
 """Depth, height and width in the names of options."""
@@ -35,6 +36,33 @@ def conv3d(context: OperatorContext) -> None:
     outputs = weights.type.shape[4]
     bias = bias_vector(context, bias, outputs)
     context.emit(op, (x, weights, bias), (x.type.shape[0], *(room.count for room in rooms), outputs))
+
+
+@importer("CONV_3D_TRANSPOSE", versions=range(1, 2))
+def conv3d_transpose(context: OperatorContext) -> None:
+    """(shape of the result, weights [KD, KH, KW, O, C], x NDHWC, bias), float32 only."""
+    context.operands(3, 4)
+    shape = context.integers(0, "shape of the result")
+    x, weights, bias = read_floats(context, (2, 1, 3))
+    checks.rank(context, x, 5)
+    checks.rank(context, weights, 5)
+    *window, outputs, channels = weights.type.shape
+    batch, *extent, depth = x.type.shape
+    if depth != channels or len(shape) != 5 or shape[0] != batch or shape[4] != outputs:
+        sentence = f"the weights have shape {weights.type.shape} for a result of shape {shape}"
+        context.misfit(f"{sentence} and {depth} input channels", weights)
+    stride, dilation = _steps(context, "stride_{}"), _steps(context, "dilation_{}_factor")
+    context.require(dilation == (1, 1, 1), f"the dilation is {dilation}; expected (1, 1, 1)")
+    same = context.option("padding") == "SAME"
+    rooms = [along(*each, 1, same) for each in zip(shape[1:4], window, stride, strict=True)]
+    if [room.count for room in rooms] != extent:
+        context.misfit(f"a result of shape {shape} does not come from {tuple(extent)} input voxels", x)
+    op = FloatConv3dTranspose(
+        stride=stride,
+        offset=(rooms[0].padding[0], rooms[1].padding[0], rooms[2].padding[0]),
+        activation=checks.activation(context),
+    )
+    context.emit(op, (x, weights, bias_vector(context, bias, outputs)), shape)
 
 
 def _steps(context: OperatorContext, name: str) -> tuple[int, int, int]:
