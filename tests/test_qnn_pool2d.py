@@ -108,6 +108,14 @@ def test_lowered_maximum_is_clamped_only_by_activations() -> None:
         assert [node.op.NAME for node in lower(graph, "reference").nodes] == wanted
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 2), (2, 3)])
+@pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6"])
+def test_signs_of_largest_zeros(size: tuple[int, int], activation: str, oracle: Oracle) -> None:
+    x = Operand(TensorType("float32", (1, 2, 3, 1)), value=np.full((1, 2, 3, 1), -0.0, np.float32))
+    out = TensorType("float32", (1, 3 - size[0], 4 - size[1], 1))
+    pool_case("MAX_POOL_2D", x, out, size, activation=activation).check(oracle)
+
+
 X, OUT = quantized("int8", (1, 4, 4, 3), 1.0, 0), quantized("int8", (1, 2, 2, 3), 1.0, 0)
 
 

@@ -50,7 +50,8 @@ def lower_max_pool2d(emit: Emitter, op: MaxPool2d, use: Use) -> Value:
     """Window maxima, clamped only where an activation narrows the range."""
     largest = _window(emit, op, use.operand(0), use, "max", use.output.dtype)
     if op.real(use.call):
-        return _bounded(emit, op, use, largest)
+        bounded = _bounded(emit, op, use, largest)
+        return emit.binary("add", bounded, 0.0) if op.loses_sign(use.call) else bounded
     low, high = op.codes_range(use.call)
     if (low, high) == INTEGER_RANGE[use.output.dtype]:
         return largest
@@ -81,7 +82,7 @@ def _per_pixel(emit: Emitter, numbers: Array) -> Value:
 
 
 def _bounded(emit: Emitter, op: Pool, use: Use, x: Value) -> Value:
-    """float32 within the activation's bounds."""
+    """float32 within the activation's bounds; NaN, and a zero that equals a bound, stay as they are."""
     low, high = op.real_range(use.call)
     if low > -math.inf:
         x = emit.binary("max", x, low)

@@ -33,7 +33,7 @@ class Binary(Operation):
     sign of the first operand; shift_left, shift_right (arithmetic for signed types) by 0 to width - 1 bits.
     Nothing traps: x div 0 and x rem 0 are 0, the smallest number div -1 is itself, rem -1 is 0.
     float32, float64: add, sub, mul, div, each result rounded to that type; max, min (a NaN operand is the
-    result). float32 also: rem, C's ``fmodf``. bool: and, or, xor.
+    result; of equal ones, as zeros are, the first). float32 also: rem, C's ``fmodf``. bool: and, or, xor.
 
     C1 both operands and the result have one element type. C2 the shapes broadcast to the result's.
     C3 the kind exists on that type.
@@ -78,7 +78,13 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     "shift_left": np.left_shift,
     "shift_right": np.right_shift,
 }
-_FLOAT: dict[str, Callable[[Any, Any], Any]] = {**_ARITHMETIC, "div": np.divide}
+# NumPy's own extrema leave it to the machine which of two zeros they give.
+_FLOAT: dict[str, Callable[[Any, Any], Any]] = {
+    **_ARITHMETIC,
+    "div": np.divide,
+    "max": lambda a, b: np.where((a >= b) | np.isnan(a), a, b),
+    "min": lambda a, b: np.where((a <= b) | np.isnan(a), a, b),
+}
 _KINDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
     "bool": _BITWISE,
     "float32": {**_FLOAT, "rem": remainder},

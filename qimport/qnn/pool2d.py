@@ -180,7 +180,8 @@ class MaxPool2d(Pool):
     The same in all three modes (``reference_integer_ops::MaxPool``, ``reference_ops::MaxPool`` and their
     optimized forms) except that xnnpack rounds the bounds of a fused activation its own way, and requires
     equal quantization of x and the result. The others do not compare it. float32: x if x > best, by index,
-    from the smallest finite number, then clamped.
+    from the smallest finite number, then clamped; a zero that xnnpack clamps to 0 is never negative, unless
+    the window is a single pixel.
 
     C1 x and the result are int8, uint8 or int16, with one scale each, or float32; of rank 4. C2 the result
     shape follows from window, stride and padding. C3 every window sees at least one pixel. C4 the activation
@@ -202,10 +203,16 @@ class MaxPool2d(Pool):
             return None
         return "operand and result are quantized unlike each other; the XNNPACK delegate pools no such codes"
 
+    def loses_sign(self, call: Call) -> bool:
+        """Whether -0.0 becomes 0.0."""
+        delegated = self.kernel_family(call) == "xnnpack" and self.size != (1, 1)
+        return delegated and self.real_range(call)[0] == 0
+
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The docstring's formula."""
         if self.real(call):
-            return self.bounded(self.reduce_real(call, largest), call)
+            (real,) = self.bounded(self.reduce_real(call, largest), call)
+            return (np.asarray(real + np.float32(0)) if self.loses_sign(call) else real,)
         found = self.reduce(call, lambda patch: patch.max((1, 2)))
         return (np.clip(found, *self.codes_range(call)).astype(call.output.numpy),)
 
