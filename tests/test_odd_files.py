@@ -15,8 +15,13 @@ from importer_models import T, integers
 
 import qimport
 from qimport.errors import ArgumentError, UnsupportedError
+from qimport.frontend.importer import import_model
+from qimport.frontend.schema import read_model
 from qimport.ir.graph import NUMERICS
+from qimport.ir.parser import parse_graph
+from qimport.ir.printer import print_graph
 from qimport.oracle import Oracle, OracleRefused, random_inputs
+from qimport.qnn import Conv2d
 from qimport.verify import verify_model
 from tests.flatbuffer_builder import ModelBuilder
 
@@ -336,3 +341,28 @@ def test_commands_take_a_signature(tmp_path: Path) -> None:
             4, command[0], path, *command[1:], "--signature", "ad"
         )
     assert "TWO_INPUTS 2" in (tmp_path / "two.h").read_text()
+
+
+def test_the_delegate_leaves_alone_what_has_no_rank_in_the_file(oracle: Oracle) -> None:
+    """Behind a shape computed at run time, of operators that ask for the rank."""
+    model = ModelBuilder()
+    x = model.tensor((1, 4, 4, 2), "int8", 0.5, 3)
+    shape = model.tensor((4,), "int32")
+    model.operator("SHAPE", [x], [shape], out_type="int32")
+    moved = model.tensor((), "int8", 0.5, 3)
+    model.operator("RESHAPE", [x, shape], [moved])
+    w = model.tensor((3, 1, 1, 2), "int8", 0.25, 0, data=np.arange(6).reshape(3, 1, 1, 2))
+    bias = model.tensor((3,), "int32", 0.125, 0, data=np.arange(3))
+    y = model.tensor((), "int8", 0.25, -1)
+    model.operator("CONV_2D", [moved, w, bias], [y], 3, padding="VALID", stride_w=1, stride_h=1)
+    file = model.build([x], [y])
+
+    graph = import_model(read_model(file)).graph
+    (convolution,) = [node.op for node in graph.nodes if isinstance(node.op, Conv2d)]
+    assert not convolution.delegable
+    assert 2 not in oracle.delegated_ops(file)
+    assert print_graph(parse_graph(print_graph(graph))) == print_graph(graph)
+    inputs = [np.arange(-16, 16, dtype=np.int8).reshape(1, 4, 4, 2)]
+    wanted = oracle.run(file, inputs, "xnnpack").outputs
+    for found, expected in zip(qimport.compile(file, numerics="xnnpack").run(inputs), wanted, strict=True):
+        np.testing.assert_array_equal(found, expected)

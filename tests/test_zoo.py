@@ -31,7 +31,8 @@ INVOCATIONS = os.environ.get("QIMPORT_ZOO_INVOCATIONS")
 def test_a_real_file(zoo_model: Path, numerics: Numerics, oracle: Oracle, record_property: Record) -> None:
     """What the interpreter runs must match, or be on the list of refusals; nothing may crash."""
     listed = zoo_model.stem in (REFUSED | UNTRUSTED)
-    expected = None if listed else ask(oracle, zoo_model, numerics)
+    usual = 1 if zoo_model.stem in LARGE else 3
+    expected = None if listed else ask(oracle, zoo_model, numerics, usual)
     record_property("zoo", f"{numerics}: {check(zoo_model, numerics, expected)}")
 
 
@@ -55,14 +56,14 @@ def check(file: Path, numerics: Numerics, expected: Expected | None) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("numerics", NUMERICS)
 def test_a_benchmark_network(bench_model: Path, numerics: Numerics, oracle: Oracle) -> None:
-    expected = ask(oracle, bench_model, numerics)
+    expected = ask(oracle, bench_model, numerics, 1)
     assert expected is not None
     compare(bench_model, numerics, expected)
 
 
-def ask(oracle: Oracle, file: Path, numerics: Numerics) -> Expected | None:
+def ask(oracle: Oracle, file: Path, numerics: Numerics, usual: int) -> Expected | None:
     """Random inputs and the interpreter's outputs of each invocation; None where it refuses."""
-    count = int(INVOCATIONS or (1 if file.stem in LARGE else 3))
+    count = int(INVOCATIONS or usual)
     try:
         details, _ = oracle.details(file, mode=numerics)
         sequence = [random_inputs(details, seed) for seed in range(count)]

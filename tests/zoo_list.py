@@ -9,6 +9,9 @@ REFUSED: dict[str, str] = {
 """Files that the interpreter runs and qimport refuses, and what the refusal says."""
 
 UNTRUSTED = {
+    "pinto__ssdlite_mobilenet_v2_voc_300_integer_quant_with_postprocess": (
+        "nothing is detected, and the interpreter leaves the results as its memory was"
+    ),
     "tflm__keyword_scrambled_8bit": "the interpreter writes beyond its 8-bit SVDF state",
 }
 """Files whose outputs in the interpreter cannot be trusted, and why."""
@@ -16,5 +19,32 @@ UNTRUSTED = {
 BOUNDED: dict[str, int] = {}
 """Files with float outputs that may differ, and by how many units in the last place."""
 
-LARGE: frozenset[str] = frozenset()
+LARGE = frozenset(
+    {
+        "bodypix__bodypix_mobilenet_v1_075_1280_720_16_per_tensor_quant",
+        "bodypix__bodypix_mobilenet_v1_075_480_352_16_quant_decoder",
+        "bodypix__bodypix_mobilenet_v1_075_720_1280_16_quant",
+        "cfu__hps_model_2021_09_20_tiled",
+        "cfu__hps_model_2022_01_05_74ops",
+        "cfu__hps_model_2022_01_05_89ops",
+        "cfu__presence_0_320_240_1_20220415_172145_201k_26k_96ops",
+        "cfu__shared_20220623_1032_tiled",
+        "coral__deeplab_mobilenet_edgetpu_slim_cityscapes_quant",
+        "coral__deeplabv3_mnv2_dm05_pascal_quant",
+        "coral__mobilenet_v2_1.0_224_quant",
+        "coral__movenet_single_pose_lightning_ptq",
+        "coral__posenet_mobilenet_v1_075_353_481_16_quant_decoder",
+        "coral__tf2_mobilenet_v2_1.0_224_ptq",
+        "coral__traffic_model",
+        "edgefirst__yolov8n-seg-logical-int8",
+        "flutter__custom_ssd_mobilenet_v2_fpn_lite_320x320",
+        "gotflite__style_predict_quantized_256",
+        "gotflite__style_transfer_quantized_dynamic",
+        "litert__torchaudio_conformer",
+        "pinto__ssdlite_mobilenet_v2_voc_300_integer_quant_with_postprocess",
+        "tflm__mobilenet_v2_quantized_1x3x224x224",
+        "tfsupport__coco_ssd_mobilenet_v1_1.0_quant_2018_06_29",
+        "tfsupport__coco_ssd_mobilenet_v1_1.0_quant_2018_06_29_no_metadata",
+    }
+)
 """Files that take the interpreter's reference kernels more than some seconds."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from qimport import prim
-from qimport.codegen.activation16 import emit_activation16
 from qimport.codegen import arithmetic
+from qimport.codegen.activation16 import emit_activation16
 from qimport.codegen.conversion import convert
-from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
+from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.lookup import interpolate, look_up
 from qimport.codegen.math import emit_function
 from qimport.codegen.requantize import Rescaler

@@ -63,8 +63,9 @@ def _bodies(node: Node, max_inline: int) -> str:
 
 
 def format_attributes(op: Operation) -> str:
-    """``name=literal`` of every attribute, sorted by name."""
-    names = sorted(field.name for field in dataclasses.fields(op))  # type: ignore[arg-type]
+    """``name=literal`` of every attribute, sorted by name; what all operations have only if it is unusual."""
+    fields = dataclasses.fields(op)  # type: ignore[arg-type]
+    names = sorted(f.name for f in fields if not f.kw_only or getattr(op, f.name) != f.default)
     return ", ".join(f"{name}={_literal(getattr(op, name))}" for name in names)
 
 

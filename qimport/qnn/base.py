@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from qimport.ir.graph import Call, Numerics, Operation
 
 
+@dataclass(frozen=True)
 class QnnOperation(Operation):
     """An operation on quantized tensors, named and shaped like the TFLite operator it stands for."""
+
+    delegable: bool = field(default=True, kw_only=True)
+    """False where the file leaves a rank open that the delegate asks for: it leaves such uses alone."""
+
+    RANKED: ClassVar[bool] = False
+    """Whether the delegate asks for the rank that the file states for the first operand."""
 
     TFLITE: ClassVar[tuple[str, ...]]
     """Operators of TFLite that import as this operation: builtin ones, or the name of a custom one."""
@@ -31,6 +39,6 @@ class QnnOperation(Operation):
 
     def kernel_family(self, call: Call) -> Numerics:
         """Whose bytes this use equals; what the delegate leaves in ``xnnpack`` runs as ``builtin``."""
-        if call.numerics == "xnnpack" and not self.xnnpack_takes(call):
+        if call.numerics == "xnnpack" and not (self.delegable and self.xnnpack_takes(call)):
             return "builtin"
         return call.numerics

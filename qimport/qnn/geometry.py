@@ -31,6 +31,8 @@ def has_bias(call: Call) -> bool:
 class Geometry(QnnOperation):
     """Operands x, w, bias or None (counts as zeros); the last dimension of the result is its channels."""
 
+    RANKED = True
+
     WEIGHT_AXIS: ClassVar[int]
     """The dimension of w that counts channels of the result."""
 
@@ -284,6 +286,8 @@ class MatmulGeometry(QnnOperation):
 
     C2 the matrices fit and the leading dimensions broadcast to the result's.
     """
+
+    RANKED = True
 
     adj_x: bool = False
     adj_y: bool = False

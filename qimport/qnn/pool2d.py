@@ -34,6 +34,8 @@ UNDILATED = (1, 1)
 class Pool(QnnOperation):
     """Operand x NHWC; windows see only the pixels inside the image."""
 
+    RANKED = True
+
     DTYPES: ClassVar[tuple[str, ...]] = ("int8", "uint8", "int16", "float32")
 
     size: tuple[int, int]

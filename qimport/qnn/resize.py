@@ -38,6 +38,8 @@ class Resize(QnnOperation):
     ``align_corners`` and ``half_pixel_centers``.
     """
 
+    RANKED = True
+
     align_corners: bool
     half_pixel_centers: bool
     DTYPES: ClassVar[tuple[str, ...]]

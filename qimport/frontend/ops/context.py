@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from qimport.frontend.memory import Memory, Variable
 from qimport.frontend.model import MAX_TENSOR_BYTES, Operator, Tensor
 from qimport.ir.graph import Array, Builder, Graph, Node, Operation, Value
 from qimport.ir.types import TensorType
+from qimport.qnn.base import QnnOperation
 from qimport.qnn.shape import Shape
 
 MAX_FOLDED_ELEMENTS = 1 << 16
@@ -319,11 +321,22 @@ class OperatorContext:
         try:
             if all(_folds(op, inputs, type_) for type_ in types):
                 return self._fold(op, tuple(inputs), types, names)
+            if isinstance(op, QnnOperation) and op.RANKED and self._open_rank:
+                op = dataclasses.replace(op, delegable=False)
             return self.builder.emit_all(op, inputs, types, names)
         except VerifyError as error:
             sentence = f"{op.NAME}: {error}"
             tensor = self.results[0].value
             self.unsupported(self._pinned(sentence, tensor) if self.reshaped else sentence, tensor)
+
+    @property
+    def _open_rank(self) -> bool:
+        """Whether the file states another number of dimensions for an operand than it has."""
+        pairs = zip(self.operator.inputs, self.inputs, strict=True)
+        return any(
+            value is not None and len(self.tensors[index].shape) != len(value.type.shape)
+            for index, value in pairs
+        )
 
     def _check_declared(self, shape: tuple[int, ...], position: int = 0) -> None:
         result = self.results[position]
