@@ -121,6 +121,11 @@ def expect_close(found: Array, wanted: Array, bound: int, what: str) -> None:
 def ulp_distance(found: Array, wanted: Array) -> Array:
     """How many float32 numbers lie between two arrays' elements; 0 for two NaNs."""
 
+    if found.dtype == np.complex64:
+        found, wanted = (
+            np.ascontiguousarray(array).reshape(-1).view(np.float32) for array in (found, wanted)
+        )
+
     def ordered(array: Array) -> Array:
         bits = np.ascontiguousarray(array).view(np.int32).astype(np.int64)
         return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)

@@ -47,7 +47,7 @@ def compare(model: OneOperator, mode: Numerics, oracle: Oracle, label: str) -> b
             assert expected is not None
             what = f"{label}, invocation {number}, output {index} of {model.text} in {mode}"
             bound = model.bounds.get(mode, model.bound)
-            if bound and array.dtype.kind == "f":
+            if bound and array.dtype.kind in "fc":
                 expect_close(array, expected[number][index], bound, what)
             else:
                 expect_same(array, expected[number][index], what)

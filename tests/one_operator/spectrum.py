@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,7 +40,7 @@ def complex_case(op: QnnOperation, draw: Draw) -> OperatorCase:
 
 @generator("RFFT2D")
 def _rfft2d(draw: Draw) -> OneOperator:
-    return OneOperator.of(rfft2d_case(draw))
+    return replace(OneOperator.of(rfft2d_case(draw)), bound=1)
 
 
 def _complex(operation: type[QnnOperation], draw: Draw) -> OneOperator:
