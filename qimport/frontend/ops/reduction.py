@@ -9,27 +9,32 @@ from qimport.frontend.ops import checks
 from qimport.frontend.ops.context import OperatorContext
 from qimport.ir.graph import Operation, Value
 
+MOST_DELEGATED = 6
+"""More dimensions than this the delegate does not take, also where they repeat."""
+
 
 class ReductionClass(Protocol):
     """A qnn operation that reduces over axes."""
 
-    def __call__(self, axes: tuple[int, ...], keep_dims: bool) -> Operation:
+    def __call__(self, *, axes: tuple[int, ...], keep_dims: bool, delegable: bool) -> Operation:
         """Make one."""
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """Operand, sorted axes, and whether they stay with extent 1."""
+    """Operand, sorted axes, whether they stay with extent 1, and whether the file lists few enough of them."""
 
     x: Value
     axes: tuple[int, ...]
     keep_dims: bool
+    delegable: bool
 
     def emit(self, context: OperatorContext, operation: ReductionClass) -> None:
         """Emit the only node of the operator."""
         pairs = enumerate(self.x.type.shape)
         shape = [1 if i in self.axes else size for i, size in pairs if self.keep_dims or i not in self.axes]
-        context.emit(operation(axes=self.axes, keep_dims=self.keep_dims), (self.x,), shape)
+        op = operation(axes=self.axes, keep_dims=self.keep_dims, delegable=self.delegable)
+        context.emit(op, (self.x,), shape)
 
 
 def read_reduction(context: OperatorContext, *dtypes: str) -> Reduction:
@@ -42,7 +47,8 @@ def read_reduction(context: OperatorContext, *dtypes: str) -> Reduction:
     rank = len(x.type.shape)
     stated = context.integers(1, "list of dimensions")
     axes = {context.axis(axis, rank) for axis in stated} if rank else set()
-    return Reduction(x, tuple(sorted(axes)), bool(context.option("keep_dims")))
+    few = len(stated) <= MOST_DELEGATED
+    return Reduction(x, tuple(sorted(axes)), bool(context.option("keep_dims")), few)
 
 
 def require_scales(context: OperatorContext, x: Value) -> None:
