@@ -22,7 +22,7 @@ class ReductionClass(Protocol):
 
 @dataclass(frozen=True)
 class Reduction:
-    """Operand, sorted axes, whether they stay with extent 1, and whether the file lists few enough of them."""
+    """Operand, sorted axes, whether they stay with extent 1, whether the file lists few enough of them."""
 
     x: Value
     axes: tuple[int, ...]
