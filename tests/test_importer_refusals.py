@@ -22,6 +22,12 @@ from tests.importer_models import (
     unary,
 )
 
+
+def number(value: float, dtype: str = "int32") -> T:
+    """A constant scalar."""
+    return T((), dtype, None, data=np.array(value, dtype))
+
+
 REFUSALS: list[tuple[str, One, str | None, str]] = [
     (
         "float32 activations and an int32 bias",
@@ -447,6 +453,16 @@ MALFORMED: list[tuple[str, One, str]] = [
         "slice rank",
         One("STRIDED_SLICE", [T((4,)), integers(0, 0), integers(2, 2), integers(1, 1)], T((2,))),
         "it selects along 2 dimensions with 0 ellipses; the rank is 1",
+    ),
+    (
+        "range away",
+        One("RANGE", [number(0), number(5), number(-1)], T((5,), "int32", None)),
+        "a step of -1 does not lead from 0 to 5",
+    ),
+    (
+        "range without end",
+        One("RANGE", [number(v, "float32") for v in (0, 1, 1e-45)], T((5,), "float32", None)),
+        "inf steps of 1.401298464324817e-45 lead from 0.0 to 1.0",
     ),
     (
         "stored shape",

@@ -25,10 +25,14 @@ def range_(context: OperatorContext) -> None:
     if any(bound.size != 1 for bound in (start, limit, step)):
         context.malformed("start, limit and step must be one number each")
     first, last, by = (bound.reshape(-1)[0] for bound in (start, limit, step))
-    if by == 0 or (last > first) != (by > 0) != (first == last):
+    if not (first <= last and by > 0) and not (first >= last and by < 0):
         context.malformed(f"a step of {by} does not lead from {first} to {last}")
     if context.out.type.dtype == "float32":
-        count = math.ceil(abs(np.float32(np.float32(last - first) / by)))
+        with np.errstate(all="ignore"):
+            steps = abs(np.float32(np.float32(last - first) / by))
+        if not np.isfinite(steps):
+            context.malformed(f"{steps} steps of {by} lead from {first} to {last}")
+        count = math.ceil(steps)
     else:
         count = -(-abs(int(last) - int(first)) // abs(int(by)))
     context.emit(Range(start=first.item(), step=by.item()), (), (count,))
