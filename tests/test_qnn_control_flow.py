@@ -196,6 +196,20 @@ def test_subgraphs_exist_and_end(number: int, message: str) -> None:
         load(looping(again=number))
 
 
+def test_subgraphs_run_each_other_to_some_depth() -> None:
+    model = ModelBuilder()
+    for number in range(1, 400):
+        x, y = (T((2,), "float32", None).add(model) for _ in range(2))
+        question = model.tensor((), "bool")
+        model.operator(
+            "IF", [question, question, x], [y], then_subgraph_index=number, else_subgraph_index=number
+        )
+        model.next_subgraph([question, x], [y])
+    x, question = T((2,), "float32", None).add(model), model.tensor((), "bool")
+    with pytest.raises(UnsupportedError, match="run more than 32 subgraphs deep"):
+        load(model.build([question, x], [x]))
+
+
 def test_a_small_file_cannot_run_subgraphs_without_end() -> None:
     model = ModelBuilder()
     for number in range(1, 12):

@@ -54,6 +54,9 @@ WHY_NOT = {
 MAX_BODIES = 256
 """Places where control flow runs a subgraph, each compiled: few subgraphs can run each other very often."""
 
+MAX_DEPTH = 32
+"""Subgraphs that run one within the other."""
+
 UNKNOWN_CUSTOM = (
     "custom operators are not supported; qimport.register_custom_operator takes a function that imports it"
 )
@@ -229,6 +232,9 @@ class _Import:
             raise ModelError(f"there is no subgraph {subgraph} to run")
         if subgraph in self.path:
             raise ModelError(f"subgraph {subgraph} runs itself")
+        if len(self.path) > MAX_DEPTH:
+            sentence = f"it is run more than {MAX_DEPTH} subgraphs deep"
+            raise UnsupportedError([Reason(None, f"subgraph {subgraph}", None, sentence)])
         indices = self.model.subgraphs[subgraph].inputs
         if len(indices) != len(operands):
             raise ModelError(
