@@ -91,7 +91,7 @@ class Dense(DenseGeometry, WeightedOperation):
     def xnnpack_takes(self, call: Call) -> bool:
         """As there; weights of 2 and 4 bits in rows of whole bytes, those of 2 bits with a scale per row."""
         w = call.input(1)
-        fits = w.dtype != "int2" or w.quant.per_channel
+        fits = w.dtype != "int2" or len(w.quant.scales) == w.shape[0]
         return super().xnnpack_takes(call) and fits and w.shape[1] % _PER_BYTE.get(w.dtype, 1) == 0
 
     def unsupported(self, call: Call) -> str | None:
