@@ -1,4 +1,4 @@
-"""MEAN against its lowering and the interpreter."""
+"""MEAN against its lowering and the interpreter; products that reduce nothing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+import qimport
 from qimport.errors import VerifyError
-from qimport.ir.graph import Call
+from qimport.ir.graph import NUMERICS, Call
 from qimport.ir.types import TensorType
 from qimport.oracle import Oracle
 from qimport.qnn.mean import Mean
 from tests.cases import Draw, Operand, OperatorCase
+from tests.flatbuffer_builder import ModelBuilder
 from tests.single_op import quantized
 
 
@@ -109,3 +111,26 @@ def test_constraints(label: str, op: Mean, out: TensorType) -> None:
     Mean((1,)).verify(Call((X,), (X.with_shape((2, 4)),)))
     with pytest.raises(VerifyError, match=label):
         op.verify(Call((X,), (out,)))
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((2, 1, 3), (1,)), ((1, 3, 1), (-1, 0)), ((1,), (0,))])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_a_product_over_single_elements(
+    dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], oracle: Oracle
+) -> None:
+    """Reference rescales the codes; the other kernels copy them."""
+    model = ModelBuilder()
+    x, y = model.tensor(shape, dtype, 0.05), model.tensor(shape, dtype, 0.03)
+    model.operator(
+        "REDUCE_PROD",
+        [x, model.tensor((len(axes),), "int32", data=np.array(axes))],
+        [y],
+        2,
+        keep_dims=True,
+    )
+    file = model.build([x], [y])
+    codes = np.arange(-40, 60)[: int(np.prod(shape))].reshape(shape).astype(dtype)
+    for mode in NUMERICS:
+        (wanted,) = oracle.run(file, [codes], mode).outputs
+        (found,) = qimport.compile(file, numerics=mode).run([codes])
+        assert found.tobytes() == wanted.tobytes(), mode

@@ -281,7 +281,7 @@ def _has_scale(call: Call) -> bool:
 class ReduceProd(Reduction):
     """Product over ``axes``; n elements are reduced to one, the same way in all modes.
 
-    Without axes reference computes, and the others copy.
+    Where every axis has a single element, or there is none, reference computes, and the others copy.
 
     int8, int16 with a scale (``QuantizedReduceProd``; M is the 64-bit single-rounding multiplication by
     s_x / s_out^(1/n)):
@@ -308,7 +308,7 @@ class ReduceProd(Reduction):
 
     def quantized(self, call: Call) -> bool:
         """Whether products are rescaled."""
-        copied = self.kernel_family(call) != "reference" and not self.axes
+        copied = self.kernel_family(call) != "reference" and self.copies(call)
         return _has_scale(call) and not copied
 
     def xnnpack_takes(self, call: Call) -> bool:
