@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import qimport
-from qimport.errors import UnsupportedError
+from qimport import OperatorContext
+from qimport.errors import ArgumentError, UnsupportedError
 from qimport.frontend.ops.context import CUSTOM_IMPORTERS
+from qimport.qnn import Relu
 from tests.flatbuffer_builder import ModelBuilder
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "custom-operators.md"
@@ -51,4 +53,15 @@ def test_the_example_of_the_page_runs() -> None:
 
 def test_an_unknown_custom_operator_is_refused_by_name_with_the_way_out() -> None:
     with pytest.raises(UnsupportedError, match=r"CUSTOM Silu.*register_custom_operator"):
+        qimport.compile(silu_file())
+
+
+@pytest.mark.parametrize("emitted", [0, 2])
+def test_a_function_emits_every_result_once(emitted: int) -> None:
+    @qimport.register_custom_operator("Silu")
+    def relu(context: OperatorContext) -> None:
+        for _ in range(emitted):
+            context.emit(Relu(), [context.input(0)], (2, 5))
+
+    with pytest.raises(ArgumentError, match=f"'Silu' emits {emitted} results, but operator 0 has 1"):
         qimport.compile(silu_file())

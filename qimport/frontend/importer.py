@@ -405,6 +405,7 @@ class _Import:
         )
         try:
             function(context)
+            context.check_complete()
             for position, variable in context.result_handles.items():
                 self.handles[operator.outputs[position]] = variable
         finally:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, Protocol
 
-from qimport.errors import CompilerBug, ModelError, Reason, UnsupportedError, VerifyError
+from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError, VerifyError
 from qimport.frontend.memory import Memory, Variable
 from qimport.frontend.model import MAX_TENSOR_BYTES, Operator, Tensor
 from qimport.ir.graph import Array, Builder, Graph, Node, Operation, Value
@@ -294,6 +294,15 @@ class OperatorContext:
         for position, type_ in enumerate(types):
             self._check_declared(type_.shape, position)
         self.values += self.steps(op, inputs, types, [value.name for value in declared])
+
+    def check_complete(self) -> None:
+        """A function that somebody registered must have given every result, once."""
+        given, wanted = len(self.values), len(self.results)
+        if self.operator.builtin == "CUSTOM" and given != wanted and not self.reasons:
+            raise ArgumentError(
+                f"the function registered for {self.operator.custom_code!r} emits {given} results,"
+                f" but operator {self.operator.index} has {wanted}"
+            )
 
     def emit_constant(self, data: Array) -> None:
         """Give the operator's result, where it is known: shape arithmetic, done at import."""
