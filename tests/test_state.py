@@ -21,7 +21,7 @@ from qimport.codegen.backend import object_code
 from qimport.codegen.host import resolve_target
 from qimport.codegen.program import generate
 from qimport.compiler import trace
-from qimport.errors import ModelError, ParseError, VerifyError
+from qimport.errors import ModelError, ParseError, QimportError, VerifyError
 from qimport.interpreter import Interpreter
 from qimport.ir.graph import NUMERICS, Array, Graph, Numerics, State, Value, verify_graph
 from qimport.ir.interpret import initial_states, interpret
@@ -414,3 +414,18 @@ def test_models_without_state_have_no_reset(tmp_path: Path) -> None:
     case = draw_model("IF int8", 0)
     files, _, _ = build_objects(tmp_path, case, "host")
     assert "reset" not in files[1].read_text()
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [((2**30, 1), "it takes 4294967296 bytes; expected less than 2 GiB"), ((2, 0), "becomes f32")],
+)
+def test_a_variable_tensor_has_a_sensible_size(shape: tuple[int, ...], sentence: str) -> None:
+    model = ModelBuilder()
+    x, state = model.tensor((2, 1), "float32"), model.tensor(shape, "float32", is_variable=True)
+    y = model.tensor(shape, "float32")
+    if 0 in shape:
+        model.operator("ABS", [x], [state])
+    model.operator("ABS", [state], [y])
+    with pytest.raises(QimportError, match=sentence):
+        qimport.compile(model.build([x], [y]))

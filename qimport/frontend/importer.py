@@ -11,7 +11,7 @@ from typing import Literal, NoReturn
 from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError, unknown_name
 from qimport.frontend.inputs import Shapes, choose_shapes
 from qimport.frontend.memory import Memory, Variable, reset_content
-from qimport.frontend.model import Model, Operator, Signature, SubGraph, Tensor
+from qimport.frontend.model import MAX_TENSOR_BYTES, Model, Operator, Signature, SubGraph, Tensor
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.ops.context import (
     CUSTOM_IMPORTERS,
@@ -336,6 +336,8 @@ class _Import:
                 raise UnsupportedTensorError("variable tensors inside control flow are not supported")
             type_ = tensor_type(tensor, tensor.shape)
             _require_elements(tensor.shape)
+            if type_.nbytes > MAX_TENSOR_BYTES:
+                raise UnsupportedTensorError(f"it takes {type_.nbytes} bytes; expected less than 2 GiB")
             self.memory.define(variable, type_, value_name(tensor), reset_content(type_))
         return self.memory.now[variable]
 
@@ -378,7 +380,7 @@ class _Import:
         if not tensor.is_variable:
             self.values[tensor.index] = value
             return
-        if self._variable(tensor).type != value.type:
+        if tensor.shape != value.type.shape or self._variable(tensor).type != value.type:
             raise ModelError(
                 f"the variable tensor {tensor.name!r} becomes {value.type}, expected its own type"
             )
