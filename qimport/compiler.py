@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 
 from qimport.artefact import Artefact, SignatureInfo, StateInfo, TensorInfo, aligned_copy
@@ -228,6 +229,10 @@ def trace(
     signature: str | None = None,
 ) -> Compilation:
     """The stages of :func:`compile`; nothing but the arguments is looked at yet."""
+    if not isinstance(batch, Integral | None):
+        raise ArgumentError(f"batch is {batch!r}; expected a whole number")
+    if not isinstance(shapes, Mapping | None):
+        raise ArgumentError(f"shapes is {shapes!r}; expected a mapping from names to sizes")
     content, source = read_source(model)
     mode, sizes = check_numerics(numerics), dict(shapes or {})
     options = Options(resolve_target(target), mode, batch, sizes, subgraph, signature)

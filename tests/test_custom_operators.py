@@ -65,3 +65,17 @@ def test_a_function_emits_every_result_once(emitted: int) -> None:
 
     with pytest.raises(ArgumentError, match=f"'Silu' emits {emitted} results, but operator 0 has 1"):
         qimport.compile(silu_file())
+
+
+def test_what_is_no_function_is_not_registered() -> None:
+    with pytest.raises(ArgumentError, match="by its name"):
+        qimport.register_custom_operator(None)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="no function that imports Silu"):
+        qimport.register_custom_operator("Silu")(7)  # type: ignore[arg-type]
+
+
+def test_arguments_of_another_kind_are_refused_in_words() -> None:
+    with pytest.raises(ArgumentError, match="batch is 'x'; expected a whole number"):
+        qimport.compile(silu_file(), batch="x")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="expected a mapping from names to sizes"):
+        qimport.compile(silu_file(), shapes="t0=5")  # type: ignore[arg-type]

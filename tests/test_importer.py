@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from qimport.errors import ArgumentError, ModelError, UnsupportedError
-from qimport.frontend.importer import UNKNOWN_CUSTOM, import_model
+from qimport.frontend.importer import import_model
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.schema import read_model
+from qimport.frontend.unsupported import UNKNOWN_CUSTOM
 from qimport.ir.graph import verify_graph
 from qimport.ir.text import print_graph
 from tests.flatbuffer_builder import ModelBuilder

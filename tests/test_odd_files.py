@@ -366,3 +366,15 @@ def test_the_delegate_leaves_alone_what_has_no_rank_in_the_file(oracle: Oracle) 
     wanted = oracle.run(file, inputs, "xnnpack").outputs
     for found, expected in zip(qimport.compile(file, numerics="xnnpack").run(inputs), wanted, strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_a_variable_written_inside_control_flow_is_refused() -> None:
+    model = ModelBuilder()
+    question, x = model.tensor((), "bool"), model.tensor((2,), "float32")
+    y = model.tensor((2,), "float32")
+    model.operator("IF", [question, x], [y], then_subgraph_index=1, else_subgraph_index=1)
+    model.next_subgraph([question, x], [y])
+    x, state = model.tensor((2,), "float32"), model.tensor((2,), "float32", is_variable=True)
+    model.operator("ABS", [x], [state])
+    with pytest.raises(UnsupportedError, match="variable tensors inside control flow are not supported"):
+        qimport.compile(model.build([x], [state]))

@@ -21,45 +21,16 @@ from qimport.frontend.ops.context import (
     RefusedError,
     Result,
 )
+from qimport.frontend.unsupported import why_not
 from qimport.frontend.values import UnsupportedTensorError, constant_value, tensor_type, value_name
 from qimport.ir.graph import Builder, Graph, Value, verify_graph
 from qimport.ir.types import TensorType
-
-CONTROL_FLOW = (
-    "CALL",
-    "STABLEHLO_CASE",
-    "STABLEHLO_WHILE",
-    "STABLEHLO_COMPOSITE",
-)
-"""Operators that run other subgraphs and are not supported."""
-
-_DATA_SHAPES = "the shape of its results depends on the content of its operands, but shapes are static here"
-_RANDOM = "it draws random numbers, so that there are no bytes to equal"
-_TABLES = "tables of strings or numbers that are filled at run time are not supported"
-
-WHY_NOT = {
-    "UNIQUE": _DATA_SHAPES,
-    "MULTINOMIAL": _RANDOM,
-    "RANDOM_STANDARD_NORMAL": _RANDOM,
-    "RANDOM_UNIFORM": _RANDOM,
-    "STABLEHLO_RNG_BIT_GENERATOR": _RANDOM,
-    "HASHTABLE": _TABLES,
-    "HASHTABLE_FIND": _TABLES,
-    "HASHTABLE_IMPORT": _TABLES,
-    "HASHTABLE_LOOKUP": _TABLES,
-    "HASHTABLE_SIZE": _TABLES,
-}
-"""Operators for which there is more to say than that they are not supported."""
 
 MAX_BODIES = 256
 """Places where control flow runs a subgraph, each compiled: few subgraphs can run each other very often."""
 
 MAX_DEPTH = 32
 """Subgraphs that run one within the other."""
-
-UNKNOWN_CUSTOM = (
-    "custom operators are not supported; qimport.register_custom_operator takes a function that imports it"
-)
 
 
 @dataclass(frozen=True)
@@ -370,10 +341,15 @@ class _Import:
             values = self._run_importer(operator)
         plain = [index for index in operator.outputs if index not in self.handles]
         for position, index in enumerate(plain):
-            if position < len(values):
-                self._store(self.subgraph.tensors[index], values[position])
-            else:
-                self._stand_in(self.subgraph.tensors[index])
+            tensor = self.subgraph.tensors[index]
+            if position >= len(values):
+                self._stand_in(tensor)
+                continue
+            try:
+                self._store(tensor, values[position])
+            except UnsupportedTensorError as error:
+                with contextlib.suppress(RefusedError):
+                    self._refuse(operator, str(error), tensor)
 
     def _store(self, tensor: Tensor, value: Value) -> None:
         """Let ``value`` be what ``tensor`` holds from here on."""
@@ -432,10 +408,7 @@ class _Import:
             self._refuse(
                 operator, f"version {operator.version} is not supported; expected 1 to {versions[-1]}"
             )
-        if operator.builtin in CONTROL_FLOW:
-            self._refuse(operator, "control flow is not supported")
-        sentence = WHY_NOT.get(operator.builtin, "the operator is not supported")
-        self._refuse(operator, UNKNOWN_CUSTOM if custom else sentence)
+        self._refuse(operator, why_not(operator))
 
     def _refuse(self, operator: Operator, sentence: str, tensor: Tensor | None = None) -> NoReturn:
         self.reasons.append(
