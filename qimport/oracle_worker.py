@@ -85,18 +85,15 @@ class Prepared:
 
     def run(self, inputs: list[Array], invocations: int, preserve: bool) -> dict[str, Any]:
         """Invoke from the reset state; the fields of OracleResult."""
-        self._interpreter.reset_all_variables()
-        for _ in range(invocations):
-            # Inputs share the arena with later tensors, so each invocation needs them again.
-            self._set(inputs)
-            self._interpreter.invoke()
-        return {"outputs": self._outputs(), "tensors": self._values() if preserve else {}}
+        outputs = self.run_sequence([inputs] * invocations)[-1]
+        return {"outputs": outputs, "tensors": self._values() if preserve else {}}
 
     def run_sequence(self, sequence: list[list[Array]]) -> list[list[Array]]:
         """Outputs of one invocation per list of inputs, from the reset state on."""
         self._interpreter.reset_all_variables()
         outputs = []
         for inputs in sequence:
+            # Inputs share the arena with later tensors, so each invocation needs them again.
             self._set(inputs)
             self._interpreter.invoke()
             outputs.append(self._outputs())

@@ -64,11 +64,9 @@ class Extremum(Reduction):
     def unsupported(self, call: Call) -> str | None:
         """The delegate's limits, those of kernels that compare scales, and bool outside reference."""
         x, family = call.input(0), self.kernel_family(call)
-        if x.dtype == "bool" and family != "reference" and not self.copies(call):
-            return f"there is no {self.TFLITE[0]} of bool with these kernels"
         if x.dtype in EIGHT_BIT and family != "xnnpack" and x.quantization != call.output.quantization:
             return "operand and result are quantized unlike each other, which these kernels refuse"
-        return super().unsupported(call)
+        return self.refused_bool(call) or super().unsupported(call)
 
     def from_first(self, call: Call) -> bool:
         """Whether the first element of float32 is where the comparison starts."""
@@ -217,12 +215,9 @@ class Sum(Reduction):
 
     def unsupported(self, call: Call) -> str | None:
         """The delegate's limits, and the kernels that do not exist or read past their operand."""
-        dtype, family = call.input(0).dtype, self.kernel_family(call)
-        if dtype == "bool" and family != "reference" and not self.copies(call):
-            return "there is no SUM of bool with these kernels"
-        if dtype == "int16" and family == "reference":
+        if call.input(0).dtype == "int16" and self.kernel_family(call) == "reference":
             return "the reference kernel reads int16 elements as bytes; its results mean nothing"
-        return super().unsupported(call)
+        return self.refused_bool(call) or super().unsupported(call)
 
     def order(self, call: Call) -> SumOrder:
         """In which order float32 is summed without delegate."""
@@ -317,9 +312,7 @@ class ReduceProd(Reduction):
 
     def unsupported(self, call: Call) -> str | None:
         """Only the reference kernel knows bool."""
-        known = self.kernel_family(call) == "reference" or self.copies(call)
-        refused = call.input(0).dtype == "bool" and not known
-        return "there is no REDUCE_PROD of bool with these kernels" if refused else None
+        return self.refused_bool(call)
 
     def factor(self, call: Call) -> tuple[int, int]:
         """Multiplier and exponent of M."""

@@ -138,6 +138,12 @@ class Reduction(QnnOperation):
         """Elements that are reduced to one."""
         return math.prod(call.input(0).shape[axis] for axis in self.axes)
 
+    def refused_bool(self, call: Call) -> str | None:
+        """Why bool is refused by an operator that only the reference kernel computes on it; others copy."""
+        known = self.kernel_family(call) == "reference" or self.copies(call)
+        refused = call.input(0).dtype == "bool" and not known
+        return f"there is no {self.TFLITE[0]} of bool with these kernels" if refused else None
+
     def xnnpack_takes(self, call: Call) -> bool:
         """At least one axis; float32, or 8 bits with one scale each and no quantized dimension."""
         x, out = call.input(0), call.output

@@ -29,7 +29,6 @@ class BoundedIdentity(UnaryOperation):
 
     TYPES: ClassVar[tuple[str, ...]] = ("int8", "uint8", "float32")
     DELEGATED: ClassVar[tuple[str, ...]] = ("float32",)
-    ACTIVATION: ClassVar[str]
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
@@ -46,7 +45,7 @@ class BoundedIdentity(UnaryOperation):
     def bounds(self, target: TensorType) -> tuple[int, int]:
         """Lowest and highest code of a result."""
         quant = target.quant
-        return fp.activation_range(self.ACTIVATION, quant.scale, quant.zero_point, target.dtype)
+        return fp.activation_range(self.TFLITE[0], quant.scale, quant.zero_point, target.dtype)
 
 
 @operation
@@ -57,7 +56,6 @@ class Relu(BoundedIdentity):
     NAME = "qnn.relu"
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU",)
     TYPES = ("int8", "uint8", "int16", "float32")
-    ACTIVATION: ClassVar[str] = "RELU"
     REAL = everywhere("relu")
 
 
@@ -69,7 +67,6 @@ class Relu6(BoundedIdentity):
     NAME = "qnn.relu6"
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU6",)
     TYPES = ("int8", "uint8", "int16", "float32")
-    ACTIVATION: ClassVar[str] = "RELU6"
     REAL = everywhere("relu6")
 
 
@@ -80,7 +77,6 @@ class ReluN1To1(BoundedIdentity):
 
     NAME = "qnn.relu_n1_to_1"
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU_N1_TO_1",)
-    ACTIVATION: ClassVar[str] = "RELU_N1_TO_1"
     REAL = everywhere("relu_n1_to_1")
 
 
@@ -92,7 +88,6 @@ class Relu0To1(BoundedIdentity):
     NAME = "qnn.relu_0_to_1"
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU_0_TO_1",)
     DELEGATED = ()
-    ACTIVATION: ClassVar[str] = "RELU_0_TO_1"
     REAL = everywhere("relu_0_to_1")
 
 
