@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.schema import read_model
@@ -436,74 +432,6 @@ def test_integer_arithmetic_on_constants_is_folded(builtin: str, expected: list[
     assert not graph.nodes
     assert graph.outputs[0].data is not None
     np.testing.assert_array_equal(graph.outputs[0].data, expected)
-
-
-def slice_constant(data: npt.NDArray[np.int32], index: Sequence[Any]) -> npt.NDArray[Any]:
-    """What STRIDED_SLICE makes of ``data[index]``, written with all its masks."""
-    begin, end, strides = [], [], []
-    masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
-    for bit, part in enumerate(index):
-        numbers = (0, 0, 1)
-        if part is Ellipsis:
-            masks["ellipsis_mask"] |= 1 << bit
-        elif part is None:
-            masks["new_axis_mask"] |= 1 << bit
-        elif isinstance(part, int):
-            masks["shrink_axis_mask"] |= 1 << bit
-            numbers = (part, part + 1, 1)
-        else:
-            masks["begin_mask"] |= (part.start is None) << bit
-            masks["end_mask"] |= (part.stop is None) << bit
-            numbers = (part.start or 0, part.stop or 0, part.step or 1)
-        for values, number in zip((begin, end, strides), numbers, strict=True):
-            values.append(number)
-    expected = data[tuple(index)]
-    operands = [T(data.shape, "int32", data=data), integers(*begin), integers(*end), integers(*strides)]
-    model = One("STRIDED_SLICE", operands, T(expected.shape, "int32"), options=masks)
-    found = model.load().graph.outputs[0].data
-    assert found is not None
-    np.testing.assert_array_equal(found, expected)
-    return found
-
-
-@pytest.mark.parametrize(
-    "index",
-    [
-        (slice(None, None, -1),),
-        (-1,),
-        (..., 0),
-        (slice(1, 3), ..., slice(None, None, 2)),
-        (None, ..., None, 2),
-        (0, 1, 2),
-        (slice(-1, None, -2), slice(-9, 9)),
-        (),
-    ],
-)
-def test_strided_slice_masks_mean_what_numpy_means(index: tuple[Any, ...]) -> None:
-    slice_constant(np.arange(60, dtype=np.int32).reshape(3, 4, 5), index)
-
-
-ENDS = st.none() | st.integers(-6, 6)
-SLICES = st.builds(slice, ENDS, ENDS, st.sampled_from((None, 1, 2, 3, -1, -2)))
-
-
-@given(st.lists(SLICES | st.none() | st.integers(-3, 2), max_size=5), st.integers(0, 9))
-def test_any_strided_slice_equals_numpy(parts: list[Any], ellipsis_at: int) -> None:
-    """Of three dimensions: at most three are selected; an ellipsis may stand anywhere."""
-    while sum(part is not None for part in parts) > 3:
-        parts.remove(next(part for part in parts if part is not None))
-    if ellipsis_at <= len(parts) and sum(part is not None for part in parts) < 3:
-        parts.insert(ellipsis_at, ...)  # the interpreter's takes at least one dimension
-    data = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
-    if data[tuple(parts)].size:
-        slice_constant(data, parts)
-
-
-def test_strided_slice_end_may_count_from_begin() -> None:
-    operands = [integers(0, 1, 2, 3, 4), integers(2), integers(2), integers(1)]
-    graph = One("STRIDED_SLICE", operands, T((2,), "int32"), options={"offset": True}).load().graph
-    assert graph.outputs[0].data is not None
-    np.testing.assert_array_equal(graph.outputs[0].data, [2, 3])
 
 
 @pytest.mark.parametrize("builtin", sorted(IMPORTERS))
