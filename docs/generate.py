@@ -11,7 +11,6 @@ from pathlib import Path
 
 from qimport.codegen.target import ARM64, X86_64, target_descriptions, target_named
 from qimport.errors import UnsupportedError
-from qimport.frontend.importer import import_model
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.ops.context import CUSTOM_IMPORTERS
 from qimport.frontend.schema import read_model
@@ -124,12 +123,11 @@ REFUSED = "refused"
 def verdict(model: OneOperator, mode: Numerics) -> str:
     """What a mode makes of a model."""
     try:
-        graph = import_model(read_model(model.file)).graph
-        require_supported(graph, mode)
+        require_supported(model.graph, mode)
     except UnsupportedError:
         return REFUSED
-    bounds = [node.op.ulp_bound(node.call(mode)) for node in graph.nodes if isinstance(node.op, QnnOperation)]
-    return f"{max(bounds)} ULP" if any(bounds) else "exact"
+    bound = model.bound(mode)
+    return f"{bound} ULP" if bound else "exact"
 
 
 def specification(name: str, op: type[QnnOperation]) -> str:

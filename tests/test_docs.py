@@ -13,11 +13,9 @@ import pytest
 
 import qimport.lower  # noqa: F401  (registers the rules)
 from qimport.cli.app import COMMANDS, app
-from qimport.frontend.importer import import_model
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.ops.context import CUSTOM_IMPORTERS
-from qimport.frontend.schema import read_model
-from qimport.ir.graph import OPERATIONS, Node
+from qimport.ir.graph import OPERATIONS
 from qimport.lower.rule import RULES
 from qimport.qnn.base import QnnOperation
 from tests.one_operator import GENERATORS, draw_model
@@ -136,16 +134,17 @@ def test_every_importer_has_an_operation(builtin: str) -> None:
 def drawn() -> set[str]:
     """Names of the operations that random one-operator models import as."""
     models = [draw_model(name, seed) for name in GENERATORS for seed in range(2)]
-    return {node.op.NAME for model in models for node in import_nodes(model.file)}
+    return {node.op.NAME for model in models for node in model.graph.nodes}
 
 
-def import_nodes(file: bytes) -> list[Node]:
-    """The nodes of a file's graph."""
-    return list(import_model(read_model(file)).graph.nodes)
+@pytest.fixture(scope="session")
+def tests() -> str:
+    """The text of every module of tests."""
+    return "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
 
 
 @pytest.mark.parametrize("name", sorted(QNN))
-def test_every_operation_is_complete(name: str, drawn: set[str]) -> None:
+def test_every_operation_is_complete(name: str, drawn: set[str], tests: str) -> None:
     op = QNN[name]
     missing = []
     if not op.TFLITE or not set(op.TFLITE) <= {*IMPORTERS, *CUSTOM_IMPORTERS}:
@@ -155,7 +154,6 @@ def test_every_operation_is_complete(name: str, drawn: set[str]) -> None:
     specification = "".join(cls.__doc__ or "" for cls in op.__mro__ if issubclass(cls, QnnOperation))
     if not re.search(r"\bC1\b", specification):
         missing.append("constraints C1, C2, ... in its docstring")
-    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
     if name not in drawn and not re.search(rf"\b{op.__name__}\b", tests):
         missing.append("a generator in tests/one_operator, or a test")
     assert not missing, f"{name} lacks {'; '.join(missing)}"

@@ -21,7 +21,6 @@ from qimport.model import CompiledModel
 from qimport.oracle import Oracle, OracleRefused
 from tests.mixed_graphs import MixedModel
 from tests.random_models import RandomModel
-from tests.sessions import run_sequence
 from tests.single_op import expect_same
 
 MODELS = int(os.environ.get("QIMPORT_FUZZ", "24"))
@@ -60,7 +59,8 @@ def test_mixed_element_types(seed: int, oracle: Oracle) -> None:
         require_same_text(compilation.imported.graph)
         require_same_text(compilation.prim)
         session = CompiledModel(compilation.artefact()).session()
-        for number, found in enumerate(run_sequence(session, invocations)):
+        for number, inputs in enumerate(invocations):
+            found = session.call(inputs)
             for index, pair in enumerate(zip(found, wanted[number], strict=True)):
                 what = f"invocation {number}, output {index} of {model.operators} in {mode} for {target}"
                 expect_same(*pair, what)

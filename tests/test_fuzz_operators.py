@@ -14,7 +14,6 @@ from qimport.errors import UnsupportedError
 from qimport.ir.graph import Numerics
 from qimport.oracle import Oracle, OracleRefused
 from tests.one_operator import GENERATORS, OneOperator, draw_model
-from tests.sessions import run_sequence
 from tests.single_op import expect_close, expect_same
 
 FIRST = int(os.environ.get("QIMPORT_FUZZ_FIRST", "0"))
@@ -41,12 +40,12 @@ def compare(model: OneOperator, mode: Numerics, oracle: Oracle, label: str) -> b
         if expected is not None:
             pytest.fail(f"{label} in {mode}: {model.text}: {error}")
         return False
-    session = compiled.session()
-    for number, found in enumerate(run_sequence(session, model.invocations)):
+    session, bound = compiled.session(), model.bound(mode)
+    for number, inputs in enumerate(model.invocations):
+        found = session.call(inputs)
         for index, array in enumerate(found if expected is not None else ()):
             assert expected is not None
             what = f"{label}, invocation {number}, output {index} of {model.text} in {mode}"
-            bound = model.bounds.get(mode, model.bound)
             if bound and array.dtype.kind in "fc":
                 expect_close(array, expected[number][index], bound, what)
             else:

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from zoo_list import BOUNDED, LARGE, REFUSED, UNTRUSTED
+from zoo_list import LARGE, REFUSED, UNTRUSTED
 
 import qimport
 from qimport.errors import QimportError
 from qimport.ir.graph import NUMERICS, Array, Numerics
 from qimport.oracle import Oracle, OracleRefused, random_inputs
-from tests.sessions import run_sequence
-from tests.single_op import expect_close, expect_same
+from tests.single_op import expect_same
 
 Record = Callable[[str, object], None]
 Expected = tuple[list[list[Array]], list[list[Array]]]
@@ -50,7 +49,7 @@ def check(file: Path, numerics: Numerics, expected: Expected | None) -> str:
             return "refused by both"
         return "compiled though the interpreter does not run it"
     compare(file, numerics, expected)
-    return f"equal within {BOUNDED[name]} units in the last place" if name in BOUNDED else "exact"
+    return "exact"
 
 
 @pytest.mark.slow
@@ -76,18 +75,14 @@ def compare(file: Path, numerics: Numerics, expected: Expected) -> None:
     """Fail at the first output that differs."""
     sequence, wanted = expected
     session = qimport.compile(file, numerics=numerics).session()
-    bound = BOUNDED.get(file.stem, 0)
-    for number, found in enumerate(run_sequence(session, sequence)):
+    for number, inputs in enumerate(sequence):
+        found = session.call(inputs)
         for index, (ours, theirs) in enumerate(zip(found, wanted[number], strict=True)):
-            what = f"{file.name}, {numerics}, invocation {number}, output {index}"
-            if bound and ours.dtype.kind == "f":
-                expect_close(ours, theirs, bound, what)
-            else:
-                expect_same(ours, theirs, what)
+            expect_same(ours, theirs, f"{file.name}, {numerics}, invocation {number}, output {index}")
 
 
 def test_few_files_are_refused(zoo: Path) -> None:
     """A list of refusals that grows is no list of exceptions."""
     assert len(REFUSED) + len(UNTRUSTED) <= 8
     present = {path.stem for path in (zoo / "zoo").glob("*.tflite")}
-    assert {*REFUSED, *UNTRUSTED, *BOUNDED, *LARGE} <= present
+    assert {*REFUSED, *UNTRUSTED, *LARGE} <= present

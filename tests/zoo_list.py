@@ -16,9 +16,6 @@ UNTRUSTED = {
 }
 """Files whose outputs in the interpreter cannot be trusted, and why."""
 
-BOUNDED: dict[str, int] = {}
-"""Files with float outputs that may differ, and by how many units in the last place."""
-
 LARGE = frozenset(
     {
         "bodypix__bodypix_mobilenet_v1_075_1280_720_16_per_tensor_quant",

@@ -22,4 +22,4 @@ def coordinates(draw: Draw, shape: tuple[int, ...]) -> Array:
 def atan2(draw: Draw) -> OneOperator:
     """Both operands of one shape."""
     shape = dimensions(draw)
-    return one_operator(draw, "ATAN2", (coordinates(draw, shape), coordinates(draw, shape)), "float32", 1)
+    return one_operator(draw, "ATAN2", (coordinates(draw, shape), coordinates(draw, shape)), "float32")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
-from qimport.ir.graph import NUMERICS, Array, Numerics
+from qimport.frontend.importer import import_model
+from qimport.frontend.schema import read_model
+from qimport.ir.graph import NUMERICS, Array, Graph, Numerics
+from qimport.qnn.base import QnnOperation
 from tests.cases import Draw, OperatorCase
 
 
@@ -13,22 +17,28 @@ from tests.cases import Draw, OperatorCase
 class OneOperator:
     """A file with one operator, and the inputs of successive invocations; state carries over between them.
 
-    ``bound`` is the largest distance from the interpreter's floats in units of the last place, 0 = bytes;
-    ``bounds`` are those of modes that differ. ``modes`` are those in which the interpreter's results mean
-    anything.
+    ``modes`` are those in which the interpreter's results mean anything.
     """
 
     file: bytes
     invocations: tuple[list[Array], ...]
     text: str
-    bound: int = 0
     modes: tuple[Numerics, ...] = NUMERICS
-    bounds: Mapping[Numerics, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: OperatorCase) -> OneOperator:
         """The file and inputs of a case."""
         return cls(case.file(), (case.inputs,), str(case))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The imported graph; raises :class:`UnsupportedError` with every reason."""
+        return import_model(read_model(self.file)).graph
+
+    def bound(self, mode: Numerics) -> int:
+        """How far floats may be from the interpreter's in units of the last place, as the operations say."""
+        nodes = [(node.op, node.call(mode)) for node in self.graph.nodes]
+        return max((op.ulp_bound(call) for op, call in nodes if isinstance(op, QnnOperation)), default=0)
 
 
 Generator = Callable[[Draw], OneOperator]

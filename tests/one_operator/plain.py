@@ -57,9 +57,7 @@ def numbers(draw: Draw, dtype: str, shape: Sequence[int]) -> Array:
     return np.asarray(np.choose(rng.integers(0, 3, shape), [wide, few, edges])).astype(dtype)
 
 
-def one_operator(
-    draw: Draw, builtin: str, arrays: Sequence[Array], out: str, bound: int = 0, **options: Any
-) -> OneOperator:
+def one_operator(draw: Draw, builtin: str, arrays: Sequence[Array], out: str, **options: Any) -> OneOperator:
     """A file with the operator; operands are fed, at most one is a constant."""
     model = ModelBuilder()
     constant = int(draw.rng.integers(len(arrays))) if len(arrays) > 1 and draw.rng.random() < 0.3 else -1
@@ -73,7 +71,7 @@ def one_operator(
     fed = [index for index in range(len(arrays)) if index != constant]
     text = f"{builtin} {' '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)} -> {out} {options}"
     file = model.build([tensors[index] for index in fed], [result])
-    return OneOperator(file, ([arrays[index] for index in fed],), text, bound)
+    return OneOperator(file, ([arrays[index] for index in fed],), text)
 
 
 def _arithmetic(kind: str) -> None:
@@ -129,10 +127,10 @@ def draw_float_pow(draw: Draw) -> OneOperator:
     if draw.rng.random() < 0.5:
         y = np.rint(y)
         x = np.where(draw.rng.random(x.shape) < 0.5, -x, x)
-    return _pow(np.asarray(x, np.float32), np.asarray(y, np.float32), bound=1)
+    return _pow(np.asarray(x, np.float32), np.asarray(y, np.float32))
 
 
-def _pow(x: Array, y: Array, bound: int = 0) -> OneOperator:
+def _pow(x: Array, y: Array) -> OneOperator:
     """The exponent is a constant where it is one element."""
     model = ModelBuilder()
     constant = y.size == 1 and x.shape != y.shape
@@ -144,7 +142,7 @@ def _pow(x: Array, y: Array, bound: int = 0) -> OneOperator:
     model.operator("POW", tensors, [result])
     fed = 1 if constant else 2
     text = f"POW {x.dtype}{x.shape} by {y if constant else y.shape}"
-    return OneOperator(model.build(tensors[:fed], [result]), ([x, y][:fed],), text, bound)
+    return OneOperator(model.build(tensors[:fed], [result]), ([x, y][:fed],), text)
 
 
 @generator("LOGICAL_NOT")

@@ -15,7 +15,6 @@ from qimport.qnn.log_softmax import LogSoftmax
 from qimport.qnn.softmax import Softmax, result_quantization
 from tests.cases import Draw, Operand, OperatorCase
 from tests.one_operator.model import OneOperator, generator
-from tests.one_operator.unary import with_bound
 from tests.single_op import quantized
 
 
@@ -42,7 +41,7 @@ def operand(draw: Draw, dtype: str, spread: float) -> Operand:
 
 def case_of(op: QnnOperation, x: Operand, out: TensorType, **options: object) -> OneOperator:
     """A model with the bound of each mode."""
-    return with_bound(OperatorCase(op, (x,), out, op.TFLITE[0], options, version=1))
+    return OneOperator.of(OperatorCase(op, (x,), out, op.TFLITE[0], options, version=1))
 
 
 def softmax(dtype: str, result: str, draw: Draw) -> OneOperator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -40,7 +39,7 @@ def complex_case(op: QnnOperation, draw: Draw) -> OperatorCase:
 
 @generator("RFFT2D")
 def _rfft2d(draw: Draw) -> OneOperator:
-    return replace(OneOperator.of(rfft2d_case(draw)), bound=1)
+    return OneOperator.of(rfft2d_case(draw))
 
 
 def _complex(operation: type[QnnOperation], draw: Draw) -> OneOperator:

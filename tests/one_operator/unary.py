@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from qimport.ir.graph import NUMERICS, Array
+from qimport.ir.graph import Array
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.prelu import SLOPES, Prelu
@@ -146,14 +146,8 @@ def drawn(kind: type[UnaryOperation], dtype: str, draw: Draw) -> OperatorCase:
     return case(make, dtype, draw)
 
 
-def with_bound(case: OperatorCase) -> OneOperator:
-    """A model with the bound of each mode."""
-    bounds = {mode: case.op.ulp_bound(case.call(mode)) for mode in NUMERICS}
-    return OneOperator(case.file(), (case.inputs,), str(case), bounds=bounds)
-
-
 def _generated(kind: type[UnaryOperation], dtype: str, draw: Draw) -> OneOperator:
-    return with_bound(drawn(kind, dtype, draw))
+    return OneOperator.of(drawn(kind, dtype, draw))
 
 
 for _kind in KINDS:
