@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from qimport.elements import broadcast
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Call
@@ -302,10 +303,8 @@ class MatmulGeometry(QnnOperation):
         """The shape of the product, None if the operands do not fit."""
         rows, depth = (a[-1], a[-2]) if self.adj_x else (a[-2], a[-1])
         other, columns = (b[-1], b[-2]) if self.adj_y else (b[-2], b[-1])
-        try:
-            return (*np.broadcast_shapes(a[:-2], b[:-2]), rows, columns) if depth == other else None
-        except ValueError:
-            return None
+        batch = broadcast(a[:-2], b[:-2])
+        return None if batch is None or depth != other else (*batch, rows, columns)
 
     def upright(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Both operands as [..., M, K] and [..., K, N]."""
