@@ -12,8 +12,11 @@ from qimport.codegen.host import request_tile_permission, why_not_runnable
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug, TargetError
 
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 """``void entry(inputs, outputs, arena, constants)``; a call releases the interpreter lock."""
+
+_TIMED_ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+"""``void entry(inputs, outputs, arena, constants, times)``."""
 
 
 class LoadedCode:
@@ -24,11 +27,17 @@ class LoadedCode:
 
     def __init__(self, engine: Any, entry: str) -> None:
         self._engine = engine
-        self._function = _ENTRY(engine.get_function_address(entry))
+        self._address = engine.get_function_address(entry)
+        self._function = _ENTRY(self._address)
 
     def __call__(self, inputs: Any, outputs: Any, arena: int, constants: int) -> None:
         """Run. ``inputs`` and ``outputs`` are ctypes arrays of addresses; the others are 64-byte aligned."""
         self._function(ctypes.addressof(inputs), ctypes.addressof(outputs), arena, constants)
+
+    def timed(self, inputs: Any, outputs: Any, arena: int, constants: int, times: Any) -> None:
+        """Run the entry of a timed program; ``times`` is a ctypes array of int64, one more than calls."""
+        run = _TIMED_ENTRY(self._address)
+        run(ctypes.addressof(inputs), ctypes.addressof(outputs), arena, constants, ctypes.addressof(times))
 
 
 def load_object(object_code: bytes, entry: str, target: Target) -> LoadedCode:

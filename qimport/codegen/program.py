@@ -27,7 +27,8 @@ class Program:
 
     ``entry`` is ``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)``; inputs and outputs
     are arrays of pointers; ``constants`` must be kept at an address that is a multiple of 64. ``rows``
-    names the kernel row of every call, in the order in which the plan prints them.
+    names the kernel row of every call, in the order in which the plan prints them. A ``timed`` program takes
+    one pointer more, to an int64 per call of the plan and one before: what the clock showed in between.
     """
 
     module: Any
@@ -41,15 +42,17 @@ class Program:
         return str(self.module)
 
 
-def generate(plan: Plan, target: Target, prefix: str = "qimport", choice: Choice = choose) -> Program:
+def generate(
+    plan: Plan, target: Target, prefix: str = "qimport", choice: Choice = choose, timed: bool = False
+) -> Program:
     """Emit every kernel of ``plan`` for ``target``; symbols begin with ``prefix``.
 
-    ``choice`` selects kernel rows; tests force other rows with it.
+    ``choice`` selects kernel rows; tests force other rows with it. ``timed``: read the clock between calls.
     """
     module = ir.Module(prefix)
     module.triple = target.triple
     writer = _Writer(module, target, prefix, choice)
-    entry = _Entry(writer, f"{prefix}_entry")
+    entry = _Entry(writer, f"{prefix}_entry", timed)
     entry.write(plan)
     return Program(module, entry.function.name, b"".join(writer.blobs), tuple(writer.rows))
 
@@ -102,9 +105,10 @@ class _Writer:
 class _Entry:
     """``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)`` of one plan."""
 
-    def __init__(self, writer: _Writer, name: str) -> None:
+    def __init__(self, writer: _Writer, name: str, timed: bool = False) -> None:
         self.writer = writer
-        signature = ir.FunctionType(ir.VoidType(), [PTR] * 4)
+        self.timed = timed
+        signature = ir.FunctionType(ir.VoidType(), [PTR] * (4 + timed))
         self.function = ir.Function(writer.module, signature, name)
         self.function.attributes.add("nounwind")
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
@@ -112,14 +116,24 @@ class _Entry:
 
     def write(self, plan: Plan) -> None:
         """Every call of ``plan``, then the end of the function."""
-        for call in plan.calls:
+        self._read_clock(0)
+        for number, call in enumerate(plan.calls):
             if isinstance(call, KernelCall):
                 self._call(call)
             elif call.kind == "if":
                 self._branch(call)
             else:
                 self._loop(call)
+            self._read_clock(number + 1)
         self.b.ret_void()
+
+    def _read_clock(self, number: int) -> None:
+        """Store what the clock shows as entry ``number`` of the times."""
+        if self.timed:
+            name = self.writer.target.architecture.clock
+            clock = declared(self.writer.module, name, ir.FunctionType(I64, []))
+            place = self._offset(self.function.args[4], 8 * number)
+            self.b.store(self.b.call(clock, []), place, align=8)
 
     def _call(self, call: KernelCall) -> None:
         function, tables = self.writer.kernel(call)
@@ -196,8 +210,12 @@ class _Entry:
 
 def copy_bytes(module: Any, b: Any, destination: Any, source: Any, size: int) -> None:
     """A memcpy of ``size`` bytes with the builder ``b``."""
-    name = "llvm.memcpy.p0.p0.i64"
-    declared = module.globals.get(name)
-    if declared is None:
-        declared = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1]), name)
-    b.call(declared, [destination, source, I64(size), I1(0)])
+    signature = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1])
+    copy = declared(module, "llvm.memcpy.p0.p0.i64", signature)
+    b.call(copy, [destination, source, I64(size), I1(0)])
+
+
+def declared(module: Any, name: str, signature: Any) -> Any:
+    """The function ``name``, declared in ``module`` unless it is known there."""
+    known = module.globals.get(name)
+    return ir.Function(module, signature, name) if known is None else known

@@ -23,13 +23,17 @@ class Feature:
 
 @dataclass(frozen=True)
 class Architecture:
-    """An instruction set: LLVM triple, baseline CPU name, selectable features, ELF machine number."""
+    """An instruction set: LLVM triple, baseline CPU name, selectable features, ELF machine number.
+
+    ``clock`` is the intrinsic that reads a counter of constant rate in user mode.
+    """
 
     name: str
     triple: str
     cpu: str
     features: tuple[Feature, ...]
     elf_machine: int
+    clock: str
     base_vector_bytes: int = 16
 
     def feature(self, name: str) -> Feature:
@@ -65,6 +69,7 @@ X86_64 = Architecture(
         Feature("amx-int8", ("amx-tile", "amx-int8"), ("avx512vnni",)),
     ),
     elf_machine=62,
+    clock="llvm.readcyclecounter",
 )
 
 ARM64 = Architecture(
@@ -77,6 +82,7 @@ ARM64 = Architecture(
         Feature("i8mm", ("i8mm",), ("dotprod",)),
     ),
     elf_machine=183,
+    clock="llvm.readsteadycounter",
 )
 
 

@@ -1,0 +1,85 @@
+"""Where the time of a model goes: every kernel call of the plan timed inside the running program."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qimport.arrays import Array
+from qimport.artefact import aligned_bytes, aligned_copy
+from qimport.codegen.backend import object_code
+from qimport.codegen.jit import load_object
+from qimport.codegen.program import generate
+from qimport.compiler import Compilation
+from qimport.ir.graph import Node
+from qimport.lower.plan import KernelCall, PlanCall
+from qimport.prim import FloatMac, Mac
+
+
+@dataclass(frozen=True)
+class CallTime:
+    """One call of the plan: the kernel row, multiply-accumulates, and the shortest time in seconds."""
+
+    origin: str
+    kernel: str
+    row: str
+    macs: int
+    seconds: float
+
+
+def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20) -> list[CallTime]:
+    """Run a model ``rounds`` times and take the shortest time of each call of its plan.
+
+    ``inputs``: contiguous arrays of the model's types. The clock is read between the calls of one run, so
+    every call finds the caches as it does in use.
+
+    Raises:
+        TargetError: this machine cannot run the code.
+    """
+    plan, target = compilation.plan, compilation.options.target
+    program = generate(plan, target, timed=True)
+    code = load_object(object_code(program.text, target), program.entry, target)
+    constants = aligned_copy(program.constants)
+    arena = aligned_bytes(plan.arena_bytes)
+    arena[: plan.state_bytes] = np.frombuffer(plan.initial_state, np.uint8)
+    outputs = [np.empty(type_.shape, type_.numpy) for type_ in plan.outputs]
+    sources, results = (
+        (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        for arrays in (inputs, outputs)
+    )
+    times = (ctypes.c_int64 * (len(plan.calls) + 1))()
+    shown = np.ctypeslib.as_array(times)
+    best = np.full(len(plan.calls), np.iinfo(np.int64).max)
+    ticks, seconds = 0, 0.0
+    for _ in range(rounds):
+        started = time.perf_counter()
+        code.timed(sources, results, arena.ctypes.data, constants.ctypes.data, times)
+        seconds += time.perf_counter() - started
+        ticks += int(shown[-1] - shown[0])
+        best = np.minimum(best, np.diff(shown))
+    return [
+        CallTime(call.origin, _kernel(call), row, _macs(call), int(count) * seconds / max(ticks, 1))
+        for call, row, count in zip(plan.calls, program.rows, best, strict=True)
+    ]
+
+
+def _kernel(call: PlanCall) -> str:
+    return call.kernel.describe() if isinstance(call, KernelCall) else call.kind
+
+
+def _macs(call: PlanCall) -> int:
+    """Multiply-accumulates of a call; 0 where its kernel has none, or for control flow."""
+    if not isinstance(call, KernelCall):
+        return 0
+    return sum(map(_macs_of_node, call.kernel.graph.nodes))
+
+
+def _macs_of_node(node: Node) -> int:
+    """Products of one node."""
+    if not isinstance(node.op, Mac | FloatMac) or node.inputs[1] is None:
+        return 0
+    return node.outputs[0].type.size * node.inputs[1].type.size // node.inputs[1].type.shape[0]
