@@ -25,9 +25,11 @@ def in_order(inputs: Inputs, infos: Sequence[TensorInfo], signatures: Sequence[S
     Raises:
         ArgumentError: wrong number of arrays, unknown, ambiguous or missing names.
     """
-    if isinstance(inputs, Mapping):
-        return _by_name(inputs, infos, signatures)
-    arrays = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    arrays: Sequence[Any] = [inputs]
+    if not isinstance(inputs, np.ndarray):  # asked first because it is quickly answered
+        if isinstance(inputs, Mapping):
+            return _by_name(inputs, infos, signatures)
+        arrays = inputs if isinstance(inputs, list | tuple) else [inputs]
     if len(arrays) != len(infos):
         given = "1 array was" if len(arrays) == 1 else f"{len(arrays)} arrays were"
         names = ", ".join(repr(info.name) for info in infos)

@@ -7,6 +7,7 @@ position-independent ELF object), ``constants.bin`` (weights and tables, packed 
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -52,7 +53,7 @@ class TensorInfo:
         """Static shape."""
         return self.type.shape
 
-    @property
+    @functools.cached_property
     def dtype(self) -> np.dtype[Any]:
         """NumPy element type."""
         return self.type.numpy

@@ -336,6 +336,9 @@ class _Part:
     def invoke(self) -> None:
         if self._session is None:
             raise NotReadyError("Invoke called on model that is not ready.")
+        if not self._resources:
+            self._session.run()
+            return
         shared = self._owner._variables
         for variable, array in self._resources.items():
             array[...] = shared.get(variable, array)

@@ -25,29 +25,33 @@ StageText = Callable[[str], str]
 
 
 class _Workspace:
-    """An arena and two arrays of addresses: what one call at a time needs."""
+    """An arena and two arrays of addresses: what one call at a time needs.
 
-    def __init__(self, artefact: Artefact) -> None:
+    :attr:`run` computes from where :meth:`point_to` has pointed to; it makes no object.
+    """
+
+    def __init__(self, artefact: Artefact, code: LoadedCode) -> None:
         self._initial_state = artefact.initial_state
         self._arena = aligned_bytes(artefact.arena_bytes)
-        self._arena_address = int(self._arena.ctypes.data)
-        self._constants = int(artefact.constants.ctypes.data)
         self._inputs = (ctypes.c_void_p * len(artefact.inputs))()
         self._outputs = (ctypes.c_void_p * len(artefact.outputs))()
         self.states = tuple(_state(self._arena, info) for info in artefact.states)
+        self.run = code.bound(
+            self._inputs, self._outputs, self._arena.ctypes.data, artefact.constants.ctypes.data
+        )
         self.reset()
 
     def reset(self) -> None:
         """Forget all calls."""
-        self._arena[: self._initial_state.size] = self._initial_state
+        if self._initial_state.size:
+            self._arena[: self._initial_state.size] = self._initial_state
 
-    def run(self, code: LoadedCode, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """Run on contiguous arrays of the right types, at any addresses."""
+    def point_to(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Choose contiguous arrays of the right types, at any addresses, which the caller keeps."""
         for position, array in enumerate(inputs):
-            self._inputs[position] = array.ctypes.data
+            self._inputs[position] = _address(array)
         for position, array in enumerate(outputs):
-            self._outputs[position] = array.ctypes.data
-        code(self._inputs, self._outputs, self._arena_address, self._constants)
+            self._outputs[position] = _address(array)
 
 
 class CompiledModel:
@@ -152,8 +156,9 @@ class CompiledModel:
             workspace = self._idle.pop()
             workspace.reset()
         except IndexError:
-            workspace = _Workspace(self._artefact)
-        workspace.run(code, ready, outputs)
+            workspace = _Workspace(self._artefact, code)
+        workspace.point_to(ready, outputs)
+        workspace.run()
         self._idle.append(workspace)
         if not dequantize:
             return outputs
@@ -209,10 +214,11 @@ class CompiledModel:
 
     def _load(self) -> LoadedCode:
         """The code, loaded at its first use."""
-        with self._lock:
-            if self._code is None:
-                self._code = load_object(self._artefact.object_code, self._artefact.entry, self.target)
-            return self._code
+        if self._code is None:
+            with self._lock:
+                if self._code is None:
+                    self._code = load_object(self._artefact.object_code, self._artefact.entry, self.target)
+        return self._code
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self._artefact.to_bytes(),)
@@ -230,7 +236,9 @@ class Session:
     ) -> None:
         self._artefact = artefact  # keeps the constants
         self._code = code
-        self._workspace = _Workspace(artefact)
+        self._workspace = _Workspace(artefact, code)
+        self._workspace.point_to(inputs, outputs)
+        self._run = self._workspace.run
         self._inputs = inputs
         self._outputs = outputs
 
@@ -251,7 +259,7 @@ class Session:
 
     def run(self) -> None:
         """Compute the outputs from what the input buffers hold."""
-        self._workspace.run(self._code, self._inputs, self._outputs)
+        self._run()
 
     def call(self, inputs: Sequence[Array]) -> list[Array]:
         """Copy arrays of the right shapes and types to the inputs, run, and return copies of the outputs."""
@@ -263,6 +271,13 @@ class Session:
     def reset(self) -> None:
         """Forget all runs: the next one is again the first."""
         self._workspace.reset()
+
+
+def _address(array: Array) -> int:
+    """Where a contiguous array begins; of writable ones in a third of the time of ``array.ctypes.data``."""
+    if array.size and array.flags.writeable:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    return int(array.ctypes.data)
 
 
 def _state(arena: Array, info: StateInfo) -> Array:

@@ -12,6 +12,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +149,19 @@ def test_threads_race_for_the_first_call(digits: CompiledModel) -> None:
     fresh = pickle.loads(pickle.dumps(digits))
     with ThreadPoolExecutor(8) as pool:
         assert all(same(result, expected) for result in pool.map(fresh.run, [inputs] * 32))
+
+
+def test_a_run_of_a_session_allocates_nothing(mobile: CompiledModel) -> None:
+    session = mobile.session()
+    session.run()
+    tracemalloc.start()
+    try:
+        for _ in range(10):
+            session.run()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 512, "more than the arguments of one call"
 
 
 def test_sessions_are_independent(mobile: CompiledModel) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -33,6 +35,14 @@ class LoadedCode:
     def __call__(self, inputs: Any, outputs: Any, arena: int, constants: int) -> None:
         """Run. ``inputs`` and ``outputs`` are ctypes arrays of addresses; the others are 64-byte aligned."""
         self._function(ctypes.addressof(inputs), ctypes.addressof(outputs), arena, constants)
+
+    def bound(self, inputs: Any, outputs: Any, arena: int, constants: int) -> Callable[[], None]:
+        """The same as a function without arguments, whose calls convert nothing.
+
+        Whoever keeps it must keep the memory, too; what the arrays of addresses hold may change.
+        """
+        addresses = (ctypes.addressof(inputs), ctypes.addressof(outputs), arena, constants)
+        return functools.partial(self._function, *map(ctypes.c_void_p, addresses))
 
     def timed(self, inputs: Any, outputs: Any, arena: int, constants: int, times: Any) -> None:
         """Run the entry of a timed program; ``times`` is a ctypes array of int64, one more than calls."""
