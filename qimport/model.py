@@ -276,7 +276,7 @@ class Session:
 def _address(array: Array) -> int:
     """Where a contiguous array begins; of writable ones in a third of the time of ``array.ctypes.data``."""
     if array.size and array.flags.writeable:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return int(array.ctypes.data)
 
 
