@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qimport import prim
-from qimport.codegen import arithmetic
+from qimport.codegen import arithmetic, byte_requantize
 from qimport.codegen.activation16 import emit_activation16
 from qimport.codegen.conversion import convert
 from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
@@ -18,7 +18,7 @@ from qimport.codegen.requantize import Rescaler
 from qimport.codegen.rounding import divide_away, to_int32
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import clamp_signed, leading_zeros, like, retyped, splat, vector_type
+from qimport.codegen.vector import clamp_signed, leading_zeros, like, repeated, retyped, splat, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Graph, Node, Operation, Value
 from qimport.ir.types import INTEGER_RANGE
@@ -43,6 +43,8 @@ class Emission:
     channel: Index
     lanes: int
     layout: TableLayout
+    repeat: int = 1
+    doubts: list[Any] | None = None
 
     def operand(self, node: Node, position: int) -> Any:
         """An operand's lanes; scalar and per-channel constants are loaded from the tables on first use."""
@@ -64,7 +66,8 @@ class Emission:
         if section.count != value.type.shape[-1]:
             raise CompilerBug(f"constant %{value.name} is neither uniform nor per channel")
         place = self.fn.element(base, self.channel, section.dtype)
-        return self.fn.load(place, vector_type(element, self.lanes), align)
+        channels = self.fn.load(place, vector_type(element, self.lanes // self.repeat), align)
+        return repeated(self.fn, channels, self.repeat)
 
 
 Emitter = Callable[[Emission, Node, Any], Any]
@@ -77,14 +80,18 @@ def emit_nodes(
     channel: Index,
     lanes: int,
     layout: TableLayout,
+    repeat: int = 1,
+    doubts: list[Any] | None = None,
 ) -> None:
     """Compute elementwise ``nodes`` on ``lanes`` consecutive elements of a row.
 
     ``values`` holds the lanes of every tensor operand (a scalar for one lane) and receives every result.
     Scalar and per-channel constants come from the tables at ``channel``, the last index of the first lane; it
     must be even for more than one lane. Lanes past the last channel, up to a multiple of 64, may be computed.
+    With ``repeat`` the lanes are that many times the same channels. With ``doubts``, bytes may be requantized
+    as :mod:`qimport.codegen.byte_requantize` does it on x86, which appends to them what is to be tested.
     """
-    emission = Emission(fn, values, channel, lanes, layout)
+    emission = Emission(fn, values, channel, lanes, layout, repeat, doubts)
     for node in nodes:
         if node.outputs[0] not in values:
             values[node.outputs[0]] = EMITTERS[type(node.op)](emission, node, node.op)
@@ -122,8 +129,15 @@ def _dtype(node: Node, position: int) -> str:
 
 
 def _rescale(at: Emission, node: Node, op: prim.Rescale) -> Any:
-    result = Rescaler(at.fn, node, at.layout, at.channel, at.lanes).emit(at.operand(node, 0))
     clamp = at.layout.clamps.get(node)
+    if at.doubts is not None and byte_requantize.applies(at.layout, node, at.fn.target):
+        assert clamp is not None
+        requantizer = byte_requantize.ByteRequantizer(at.fn, node, at.layout, at.channel, at.lanes, at.repeat)
+        result, doubts = requantizer.emit(at.operand(node, 0))
+        at.values[clamp.outputs[0]] = result
+        at.doubts.extend(doubts)
+        return result
+    result = Rescaler(at.fn, node, at.layout, at.channel, at.lanes, at.repeat).emit(at.operand(node, 0))
     if clamp is not None:
         at.values[clamp.outputs[0]] = _narrowed(at, clamp, result)
     return result

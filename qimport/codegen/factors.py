@@ -28,6 +28,10 @@ from qimport.ir.graph import Array, Graph, Node
 
 Ints = npt.NDArray[np.int64]
 
+FEWEST_FRACTION_BITS, MOST_ROUND_FACTORS = 12, 1 / 16
+"""Results with fewer bits behind the point lie in the middle of two integers too often to speculate that they
+do not; and the share of channels that may be so."""
+
 FLOAT_ROUNDING_LIMIT = 2**22
 """Floats up to this magnitude are rounded to integers by adding 1.5 * 2^23."""
 
@@ -38,11 +42,14 @@ class FixedPointFacts:
 
     ``left``: some left shift is not zero. ``right``: every right shift is positive.
     ``negative``: for how many channels negative operands need the correction of ``double_away``.
+    ``speculative``: results are rarely in the middle of two integers, so that floats may be tried first
+    (:mod:`qimport.codegen.byte_requantize`).
     """
 
     left: bool
     right: bool
     negative: Literal["none", "some", "all"]
+    speculative: bool
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,17 @@ class FixedPointFactors:
     def facts(self) -> FixedPointFacts:
         """What code may depend on."""
         negative = ("all" if self.negative.all() else "some") if self.negative.any() else "none"
-        return FixedPointFacts(bool(self.left.any()), bool(self.right.all()), negative)  # type: ignore[arg-type]
+        right, left = bool(self.right.all()), bool(self.left.any())
+        speculative = right and not left and float(self._often_in_the_middle.mean()) <= MOST_ROUND_FACTORS
+        return FixedPointFacts(left, right, negative, speculative)  # type: ignore[arg-type]
+
+    @property
+    def _often_in_the_middle(self) -> npt.NDArray[np.bool_]:
+        """Channels whose factor is nearly a power of two."""
+        lowest_bit = np.log2(np.maximum(self.multiplier & -self.multiplier, 1))
+        fraction_bits = 31 + self.right - lowest_bit
+        often: npt.NDArray[np.bool_] = (self.multiplier != 0) & (fraction_bits < FEWEST_FRACTION_BITS)
+        return often
 
 
 def _content(node: Node, position: int) -> npt.NDArray[Any]:
@@ -139,6 +156,8 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
         if of.facts.negative == "some":
             yield "negative", np.where(of.negative, -1, 0).astype(np.int32)
         return
+    if of.facts.speculative and clamp is not None and clamp.outputs[0].type.itemsize == 1:
+        yield from _speculated(of)
     zero_point = clamp.op.zero_point if clamp is not None and isinstance(clamp.op, prim.Clamp) else 0
     yield "offset", (zero_point - (1 << (31 - of.right))).astype(np.int32)
     yield from _planes("addend", (1 << 62) + (1 << 30) + np.where(of.right > 0, 1 << (30 + of.right), 0))
@@ -147,6 +166,14 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
     yield "shift.odd", odd - 32 if of.facts.right else odd
     if of.facts.negative == "some":
         yield from _planes("negative", np.where(of.negative, 1 << 31, 0))
+
+
+def _speculated(of: FixedPointFactors) -> Iterator[tuple[str, Array]]:
+    """The real factor in float32, what is added to its products, and which of those change sign with them."""
+    yield "factor", np.ldexp(of.multiplier.astype(np.float64), -31 - of.right).astype(np.float32)
+    yield "nudge", np.where(of.right > 0, np.ldexp(1.0, -1 - of.right), 0.0).astype(np.float32)
+    if of.facts.negative == "some":
+        yield "sign", np.where(of.negative, -(2**31), 0).astype(np.int32)
 
 
 def _single(node: Node) -> Iterator[tuple[str, Array]]:

@@ -48,23 +48,41 @@ def index(value: Index) -> Any:
     return ir.Constant(I64, value) if isinstance(value, int) else value
 
 
+def _first_lanes(lanes: int, valid: int) -> Any:
+    """A mask."""
+    return ir.Constant(
+        ir.VectorType(I1, lanes), [ir.Constant(I1, int(lane < valid)) for lane in range(lanes)]
+    )
+
+
 class KernelFunction:
     """``void name(ptr operand..., ptr tables, ptr result)`` under construction.
 
     ``operands``, ``tables`` and ``result`` are the arguments, ``b`` the llvmlite builder at the current end.
-    With ``in_place`` the result may be the memory of an operand.
+    With ``in_place`` the result may be the memory of an operand. Functions that kernels call among themselves
+    have ``extra`` arguments of the given types.
     """
 
-    def __init__(self, module: Any, name: str, operands: int, target: Target, in_place: bool = False) -> None:
-        signature = ir.FunctionType(ir.VoidType(), [PTR] * (operands + 2))
+    def __init__(
+        self,
+        module: Any,
+        name: str,
+        operands: int,
+        target: Target,
+        in_place: bool = False,
+        extra: Sequence[Any] = (),
+    ) -> None:
+        signature = ir.FunctionType(ir.VoidType(), [*[PTR] * (operands + 2), *extra])
         self.target = target
         self.module = module
         self.function = ir.Function(module, signature, name)
         self.function.attributes.add("nounwind")
-        *self.operands, self.tables, self.result = self.function.args
-        for argument in self.function.args:
+        *self.operands, self.tables, self.result = self.function.args[: operands + 2]
+        self.extra = self.function.args[operands + 2 :]
+        pointers = [argument for argument in self.function.args if argument.type == PTR]
+        for argument in pointers:
             argument.add_attribute("captures(none)")
-        for argument in (self.tables,) if in_place else self.function.args:
+        for argument in (self.tables,) if in_place else pointers:
             argument.add_attribute("noalias")
         self.tables.attributes.align = 64
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
@@ -111,6 +129,18 @@ class KernelFunction:
     def store(self, value: Any, pointer: Any, align: int = 1) -> None:
         """A store of any type."""
         self.b.store(value, pointer, align=align)
+
+    def load_masked(self, pointer: Any, type_: Any, valid: int) -> Any:
+        """The first ``valid`` lanes of a vector, the others zero; for targets with masks."""
+        zero = ir.Constant(type_, [ir.Constant(type_.element, 0)] * type_.count)
+        name = f"llvm.masked.load.v{type_.count}i{type_.element.width}.p0"
+        return self.intrinsic(name, type_, [pointer, _first_lanes(type_.count, valid), zero])
+
+    def store_masked(self, value: Any, pointer: Any, valid: int) -> None:
+        """Store the first ``valid`` lanes of a vector of integers; for targets with masks."""
+        type_ = value.type
+        name = f"llvm.masked.store.v{type_.count}i{type_.element.width}.p0"
+        self.intrinsic(name, ir.VoidType(), [value, pointer, _first_lanes(type_.count, valid)])
 
     def intrinsic(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
         """Call the LLVM intrinsic of this full name, declaring it on first use."""

@@ -21,6 +21,7 @@ from qimport.codegen.vector import (
     clamp_signed,
     constant,
     like,
+    repeated,
     shuffle,
     splat,
     vector_type,
@@ -29,10 +30,16 @@ from qimport.ir.graph import Node
 
 
 class Rescaler:
-    """Emits one rescale node on ``lanes`` elements whose first is in ``channel``."""
+    """Emits one rescale node on ``lanes`` elements: ``repeat`` times the channels from ``channel`` on."""
 
     def __init__(
-        self, fn: KernelFunction, node: Node, layout: TableLayout, channel: Index, lanes: int
+        self,
+        fn: KernelFunction,
+        node: Node,
+        layout: TableLayout,
+        channel: Index,
+        lanes: int,
+        repeat: int = 1,
     ) -> None:
         self.fn = fn
         self.b = fn.b
@@ -40,6 +47,7 @@ class Rescaler:
         self.layout = layout
         self.channel = channel
         self.lanes = lanes
+        self.repeat = repeat
         self.clamp = layout.clamps.get(node)
 
     def emit(self, x: Any) -> Any:
@@ -70,7 +78,8 @@ class Rescaler:
         if section.count == 1:
             return splat(self.fn, self.fn.load(base, ELEMENTS[section.dtype], size), self.lanes)
         place = self.fn.element(base, self.channel, section.dtype)
-        return self.fn.load(place, vector_type(ELEMENTS[section.dtype], self.lanes), size)
+        channels = vector_type(ELEMENTS[section.dtype], self.lanes // self.repeat)
+        return repeated(self.fn, self.fn.load(place, channels, size), self.repeat)
 
     def _plane(self, role: str) -> Any:
         """A plane of a 64-bit table: every second channel, one 64-bit lane for two lanes."""
@@ -86,7 +95,8 @@ class Rescaler:
             place = self.fn.at(base, self.channel // 2 * 8)
         else:  # two channels of 4 bytes take as much room as one entry
             place = self.fn.at(base, self.b.mul(self.channel, index(4)))
-        return self.fn.load(place, type_, 8)
+        channels = ir.VectorType(I64, self.lanes // 2 // self.repeat)
+        return repeated(self.fn, self.fn.load(place, channels, 8), self.repeat)
 
     def _single(self, x: Any) -> Any:
         """64-bit lanes: multiply, add half, shift; the result wraps into 32 bits."""

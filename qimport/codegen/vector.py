@@ -85,10 +85,20 @@ def by_lanes(fn: KernelFunction, width: int, function: Callable[..., Any], *oper
     for start in range(0, lanes, width):
         part = range(start, start + width)
         pieces.append(function(*(shuffle(fn, operand, operand, part) for operand in operands)))
-    while len(pieces) > 1:
-        joined = range(2 * lanes_of(pieces[0]))
-        pieces = [shuffle(fn, a, b, joined) for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
-    return pieces[0]
+    return concatenated(fn, pieces)
+
+
+def concatenated(fn: KernelFunction, parts: Sequence[Any]) -> Any:
+    """The lanes of a power of two of equal vectors, one after the other."""
+    while len(parts) > 1:
+        joined = range(2 * lanes_of(parts[0]))
+        parts = [shuffle(fn, a, b, joined) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def repeated(fn: KernelFunction, value: Any, times: int) -> Any:
+    """The lanes of a vector a power of two of ``times``."""
+    return concatenated(fn, [value] * times)
 
 
 def mangled(type_: Any) -> str:

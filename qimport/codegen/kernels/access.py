@@ -77,6 +77,11 @@ class Source:
             return splat(fn, fn.load(place, element), lanes)
         return fn.load(place, vector_type(element, lanes))
 
+    def load_masked(self, fn: KernelFunction, position: Sequence[Index], lanes: int, valid: int) -> Any:
+        """The same for ``valid`` elements along a dense last loop; the other lanes are zero."""
+        place = fn.element(self.pointer, offset(fn, position, self.strides), self.value.type.dtype)
+        return fn.load_masked(place, vector_type(ELEMENTS[self.value.type.dtype], lanes), valid)
+
 
 def offset(fn: KernelFunction, position: Sequence[Index], strides: Strides) -> Index:
     """Sum of position times stride."""

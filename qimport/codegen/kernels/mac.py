@@ -1,20 +1,17 @@
-"""What all kernels of ``prim.mac`` share: geometry, packed weights, elementwise nodes on finished tiles."""
+"""What all kernels of ``prim.mac`` share: geometry and packed weights; :class:`Finisher` takes their sums."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from qimport import prim
-from qimport.codegen.elementwise import emit_nodes
-from qimport.codegen.function import ELEMENTS, PTR, Index, KernelFunction
-from qimport.codegen.kernels import access
-from qimport.codegen.tables import ALIGNMENT, TableLayout
-from qimport.codegen.target import Target
-from qimport.codegen.vector import vector_type
+from qimport.codegen.function import ELEMENTS, PTR, KernelFunction
+from qimport.codegen.kernels.finish import Finisher as Finisher
+from qimport.codegen.tables import ALIGNMENT
 from qimport.errors import CompilerBug
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array, Value
@@ -186,52 +183,3 @@ def tile_memory(fn: KernelFunction, elements: int, dtype: str = "int32") -> Any:
     memory.align = ALIGNMENT
     memory.type = PTR  # llvmlite still types the result of an allocation
     return memory
-
-
-class Finisher:
-    """Applies a kernel's elementwise nodes to a tile of sums and stores the result."""
-
-    def __init__(self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout) -> None:
-        self.fn = fn
-        self.kernel = kernel
-        self.layout = layout
-        self.lanes = target.vector_bytes // 4
-        self.dtype = sum_type(kernel)
-        self.sources = [
-            replace(source, strides=self._flat_strides(source.value.type.shape, source.strides[-1:]))
-            for source in access.sources(fn, kernel, layout, kernel.epilogue)
-        ]
-        self.strides = access.result_strides(kernel)[-2:]
-
-    def _flat_strides(self, shape: tuple[int, ...], channel: access.Strides) -> access.Strides:
-        """Along flat pixels and channels; what is not of the result's shape is the same for every pixel."""
-        whole = self.kernel.result.type.shape
-        return (whole[-1] if shape == whole else 0, *channel)
-
-    def finish(
-        self, tile: Any, tile_stride: int, pixel: Index, pixels: int, channel: Index, count: int
-    ) -> None:
-        """``pixels`` x ``count`` sums at ``tile`` (rows ``tile_stride`` elements apart) become results.
-
-        ``pixel`` is the flat output pixel of the first row, ``channel`` the first channel, a multiple of 4.
-        """
-
-        def block(start: Index, lanes: int) -> None:
-            def row(number: Index) -> None:
-                place = self.fn.add(self.fn.mul(number, tile_stride), start)
-                type_ = vector_type(ELEMENTS[self.dtype], lanes)
-                sums = self.fn.load(self.fn.element(tile, place, self.dtype), type_, 4)
-                self.store(sums, self.fn.add(pixel, number), self.fn.add(channel, start), lanes)
-
-            self.fn.loop(0, pixels, 1, row)
-
-        self.fn.blocks(count, self.lanes, False, block)
-
-    def store(self, sums: Any, pixel: Index, channel: Index, lanes: int) -> None:
-        """``lanes`` sums of one output pixel become results; ``channel`` is even unless there is one lane."""
-        position: list[Index] = [pixel, channel]
-        values: dict[Value, Any] = {s.value: s.load(self.fn, position, lanes) for s in self.sources}
-        values[self.kernel.root.outputs[0]] = sums
-        emit_nodes(self.fn, self.kernel.epilogue, values, channel, lanes, self.layout)
-        place = access.offset(self.fn, position, self.strides)
-        access.store(self.fn, self.kernel, values[self.kernel.result], place)

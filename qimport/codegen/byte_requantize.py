@@ -1,0 +1,232 @@
+"""``prim.rescale`` and the clamp to bytes behind it on x86, in float32: half the instructions of integers.
+
+The float32 rule of XNNPACK is computed as it is. The double roundings of fixed point are *speculated*: with
+the real factor c = m / 2^(31 + s) they are floor(x * c + k + 1/2), where k is 2^-(s + 1), negative for
+negative x under ``double_away`` (see :mod:`qimport.codegen.factors`). Computed in float32, x * c + k is off
+by less than :data:`ERROR` where the result is a byte at all, so that rounding to the nearest integer gives
+the same unless the value lies that close to the middle of two integers. Such lanes are *in doubt*: whoever
+emits the code tests once for many lanes and computes them again with integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from qimport import prim
+from qimport.codegen.factors import FixedPointFacts
+from qimport.codegen.function import F32, I8, I16, I32, Index, KernelFunction, itemsize
+from qimport.codegen.tables import TableLayout
+from qimport.codegen.target import X86_64, Target
+from qimport.codegen.vector import (
+    constant,
+    lanes_of,
+    like,
+    magnitude,
+    mangled,
+    pairwise,
+    shuffle,
+    splat,
+    vector_type,
+)
+from qimport.ir.graph import Node
+from qimport.ir.types import INTEGER_RANGE
+
+ERROR = 2.0**-14
+"""Bound of |float32 result - real result| while that stays within 256.
+
+Sums beyond 2^24 lose up to 2^-24 of themselves when they become floats, the factor loses as much, the product
+and the addition half a unit in the last place each: 256 * 2^-23 + 2^-16 + 2^-16.
+"""
+
+_FURTHEST_FROM_INTEGER = float(np.nextafter(np.float32(0.5 - ERROR), np.float32(0)))
+_NEAREST, _MAGNITUDE_OF_LARGER = 0, 11
+"""Immediates of VREDUCEPS (what rounding to the nearest integer takes away) and of VRANGEPS."""
+
+
+def vector_lanes(target: Target) -> int:
+    """float32 lanes of a register."""
+    return target.vector_bytes // 4
+
+
+def applies(layout: TableLayout, node: Node, target: Target) -> bool:
+    """Whether a rescale and the clamp behind it can be computed so: bytes, x86, factors that suit floats."""
+    clamp = layout.clamps.get(node)
+    if target.architecture is not X86_64 or clamp is None or not isinstance(node.op, prim.Rescale):
+        return False
+    if clamp.outputs[0].type.dtype not in ("int8", "uint8") or node.inputs[0] is None:
+        return False
+    assert isinstance(clamp.op, prim.Clamp)
+    if node.inputs[0].type.dtype != "int32" or not -256 < clamp.op.zero_point < 256:
+        return False
+    facts = layout.facts[node]
+    if isinstance(facts, FixedPointFacts):
+        return facts.speculative
+    return node.op.rounding == "float32_even"
+
+
+class ByteRequantizer:
+    """Emits one rescale and its clamp for ``lanes`` sums: ``lanes // repeat`` channels, ``repeat`` times."""
+
+    def __init__(
+        self, fn: KernelFunction, node: Node, layout: TableLayout, channel: Index, lanes: int, repeat: int
+    ) -> None:
+        self.fn, self.b, self.node, self.layout, self.channel = fn, fn.b, node, layout, channel
+        self.channels = lanes // repeat
+        self.lanes = lanes
+        self.width = vector_lanes(fn.target)
+
+    def emit(self, x: Any) -> tuple[Any, list[Any]]:
+        """The bytes, and for fixed point what :func:`in_doubt` tests."""
+        clamp = self.layout.clamps[self.node].op
+        assert isinstance(clamp, prim.Clamp)
+        pieces = [
+            shuffle(self.fn, x, x, range(start, start + self.width)) if self.lanes > self.width else x
+            for start in range(0, self.lanes, self.width)
+        ]
+        fixed = isinstance(self.layout.facts[self.node], FixedPointFacts)
+        step = self._speculated if fixed else self._float32
+        numbers, doubts = [], []
+        for position, piece in enumerate(pieces):
+            channel = self.fn.add(self.channel, position * self.width % self.channels)
+            number, doubt = step(piece, channel, clamp)
+            numbers.append(number)
+            doubts.append(doubt)
+        dtype = self.layout.clamps[self.node].outputs[0].type.dtype
+        bounded = packed(self.fn, numbers, clamp, dtype)
+        return bounded, doubts if fixed else []
+
+    def _float32(self, x: Any, channel: Index, clamp: prim.Clamp) -> tuple[Any, Any]:
+        """round_half_even(x * scale); what is above int32 must be bounded before the conversion."""
+        product = self.b.fmul(self.b.sitofp(x, self._type(F32)), self._table("scale", channel))
+        bounded = _minimum(self.fn, product, like(product, clamp.high - clamp.zero_point))
+        return rounded(self.fn, bounded), None
+
+    def _speculated(self, x: Any, channel: Index, clamp: prim.Clamp) -> tuple[Any, Any]:
+        """The nearest integer to x * c + k, and how far the value is from it."""
+        facts = self.layout.facts[self.node]
+        assert isinstance(facts, FixedPointFacts)
+        nudge = self._table("nudge", channel)
+        if facts.negative != "none":
+            mask = like(x, -(2**31)) if facts.negative == "all" else self._table("sign", channel)
+            bits = self.b.xor(self.b.bitcast(nudge, x.type), self.b.and_(x, mask))
+            nudge = self.b.bitcast(bits, nudge.type)
+        value = _multiply_add(self.fn, self.b.sitofp(x, nudge.type), self._table("factor", channel), nudge)
+        number = rounded(self.fn, value)
+        return number, fraction(self.fn, value, number)
+
+    def _type(self, element: Any) -> Any:
+        return vector_type(element, self.width)
+
+    def _table(self, role: str, channel: Index) -> Any:
+        """One register of a table at ``channel``."""
+        section = self.layout.section(self.node, role)
+        base = self.fn.at(self.fn.tables, section.offset)
+        element = I32 if section.dtype == "int32" else F32
+        size = itemsize(section.dtype)
+        if section.count == 1:
+            return splat(self.fn, self.fn.load(base, element, size), self.width)
+        return self.fn.load(self.fn.element(base, channel, section.dtype), self._type(element), size)
+
+
+def in_doubt(fn: KernelFunction, distances: Sequence[Any]) -> Any:
+    """Whether any lane of any of the ``distances`` from the nearest integer is too close to 1/2: an i1."""
+    total = magnitude(fn, distances[0])
+    for distance in distances[1:]:
+        total = larger_magnitude(fn, total, distance)
+    above = fn.b.fcmp_ordered(">", total, like(total, _FURTHEST_FROM_INTEGER))
+    bits = ir.IntType(lanes_of(total))
+    return fn.b.icmp_unsigned("!=", fn.b.bitcast(above, bits), bits(0))
+
+
+def rounded(fn: KernelFunction, value: Any) -> Any:
+    """float32 to int32, ties to even; what does not fit is -2^31."""
+    type_ = vector_type(I32, lanes_of(value))
+    if lanes_of(value) == 16:
+        everywhere = [like(fn.b.bitcast(value, type_), 0), ir.IntType(16)(-1), I32(4)]
+        return fn.intrinsic("llvm.x86.avx512.mask.cvtps2dq.512", type_, [value, *everywhere])
+    name = {8: "llvm.x86.avx.cvt.ps2dq.256", 4: "llvm.x86.sse2.cvtps2dq"}[lanes_of(value)]
+    return fn.intrinsic(name, type_, [value])
+
+
+def fraction(fn: KernelFunction, value: Any, number: Any) -> Any:
+    """value - number, exactly, where ``number`` is the integer that ``value`` was rounded to."""
+    if lanes_of(value) == 16:
+        rest = [I32(_NEAREST), like(value, 0.0), ir.IntType(16)(-1), I32(4)]
+        return fn.intrinsic("llvm.x86.avx512.mask.reduce.ps.512", value.type, [value, *rest])
+    return fn.b.fsub(value, fn.b.sitofp(number, value.type))
+
+
+def larger_magnitude(fn: KernelFunction, total: Any, value: Any) -> Any:
+    """max(total, |value|) for ``total`` >= 0."""
+    if lanes_of(total) == 16:
+        rest = [I32(_MAGNITUDE_OF_LARGER), like(total, 0.0), ir.IntType(16)(-1), I32(4)]
+        return fn.intrinsic("llvm.x86.avx512.mask.range.ps.512", total.type, [total, value, *rest])
+    size = magnitude(fn, value)
+    return fn.b.select(fn.b.fcmp_ordered(">", total, size), total, size)
+
+
+def _multiply_add(fn: KernelFunction, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, rounded once or twice: :data:`ERROR` holds for both."""
+    if fn.target.has("avx2"):
+        return fn.intrinsic(f"llvm.fma.{mangled(a.type)}", a.type, [a, b, c])
+    return fn.b.fadd(fn.b.fmul(a, b), c)
+
+
+def _minimum(fn: KernelFunction, value: Any, limit: Any) -> Any:
+    """The smaller one; there are no NaNs."""
+    return fn.b.select(fn.b.fcmp_ordered("<", value, limit), value, limit)
+
+
+_PACKS = {
+    16: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packsswb.128", "llvm.x86.sse2.packuswb.128"),
+    32: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packsswb", "llvm.x86.avx2.packuswb"),
+    64: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packsswb.512", "llvm.x86.avx512.packuswb.512"),
+}
+"""By bytes of a register: 32 to 16 bits, 16 to signed bytes, 16 to unsigned bytes, all saturating."""
+
+
+def packed(fn: KernelFunction, numbers: Sequence[Any], clamp: prim.Clamp, dtype: str) -> Any:
+    """Up to four registers of int32, plus the zero point, bounded, as one vector of bytes.
+
+    Packing saturates, which is the bound where it is the whole range of ``dtype``.
+    """
+    size = 4 * lanes_of(numbers[0])
+    words, signed, unsigned = _PACKS[size]
+    four = [*numbers, *[numbers[-1]] * (4 - len(numbers))]
+    halves = []
+    for a, b in ((four[0], four[1]), (four[2], four[3])):
+        word = fn.intrinsic(words, vector_type(I16, size // 2), [a, b])
+        if clamp.zero_point:
+            add = f"llvm.sadd.sat.v{size // 2}i16"
+            word = fn.intrinsic(add, word.type, [word, like(word, clamp.zero_point)])
+        halves.append(word)
+    narrow = signed if dtype == "int8" else unsigned
+    mixed = fn.intrinsic(narrow, vector_type(I8, size), halves)
+    result = _in_order(fn, mixed, size)
+    if len(numbers) < 4:
+        result = shuffle(fn, result, result, range(len(numbers) * lanes_of(numbers[0])))
+    return _bounded(fn, result, clamp, dtype)
+
+
+def _in_order(fn: KernelFunction, mixed: Any, size: int) -> Any:
+    """Packs work within 16 bytes: part l of register j is dword 4 l + j and belongs to j * groups + l."""
+    groups = size // 16
+    if groups == 1:
+        return mixed
+    dwords = fn.b.bitcast(mixed, vector_type(I32, size // 4))
+    order = [4 * group + register for register in range(4) for group in range(groups)]
+    return fn.b.bitcast(shuffle(fn, dwords, dwords, order), mixed.type)
+
+
+def _bounded(fn: KernelFunction, value: Any, clamp: prim.Clamp, dtype: str) -> Any:
+    lowest, highest = INTEGER_RANGE[dtype]
+    sign = "s" if dtype == "int8" else "u"
+    if clamp.low > lowest:
+        value = pairwise(fn, f"{sign}max", value, constant(value.type, clamp.low))
+    if clamp.high < highest:
+        value = pairwise(fn, f"{sign}min", value, constant(value.type, clamp.high))
+    return value

@@ -1,0 +1,261 @@
+"""What becomes of finished sums: a kernel's elementwise nodes on tiles of them, and the stores.
+
+Tiles are finished by functions of their own, one per shape of tile, so that a kernel that finishes tiles in
+several places holds that code once. Where bytes are requantized with floats that leave some results in doubt
+(:mod:`qimport.codegen.byte_requantize`), a register full of bytes is tested at once and computed again with
+integers by a function that is rarely called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from qimport.codegen import byte_requantize
+from qimport.codegen.elementwise import emit_nodes
+from qimport.codegen.function import ELEMENTS, I64, PTR, Index, KernelFunction, index
+from qimport.codegen.kernels import access
+from qimport.codegen.tables import ALIGNMENT, TableLayout
+from qimport.codegen.target import Target
+from qimport.codegen.vector import concatenated, lanes_of, shuffle, vector_type
+from qimport.ir.graph import Value
+from qimport.lower.kernel import Kernel
+
+
+class Finisher:
+    """Applies a kernel's elementwise nodes to tiles of sums and stores the results."""
+
+    def __init__(self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout) -> None:
+        self.fn, self.kernel, self.target, self.layout = fn, kernel, target, layout
+        self.lanes = target.vector_bytes // 4
+        self.dtype = kernel.root.outputs[0].type.dtype
+        self.in_floats = any(byte_requantize.applies(layout, node, target) for node in kernel.epilogue)
+        self.epilogue = _Epilogue(fn, kernel, layout, self.in_floats)
+        self.functions: dict[tuple[Any, ...], Any] = {}
+        self.spilled: Any = None
+
+    def finish(
+        self, tile: Any, tile_stride: int, pixel: Index, pixels: Index, channel: Index, count: int
+    ) -> None:
+        """``pixels`` x ``count`` sums at ``tile`` (rows ``tile_stride`` elements apart) become results.
+
+        ``pixel`` is the flat output pixel of the first row, ``channel`` the first channel, a multiple of 4.
+        There is at least one pixel; rows of a tile hold whole registers.
+        """
+
+        def body(epilogue: _Epilogue, *place: Any) -> None:
+            at = _Tile(epilogue, self.dtype, tile_stride, *place)
+            if not self.in_floats:
+                self._finish_vectors(at, range(count))
+                return
+            for columns, lanes in self._channel_blocks(count):
+                if lanes % self.lanes:  # the narrow rest on a target without masks
+                    self._finish_vectors(at, columns)
+                else:
+                    self._finish_bytes(at, columns, lanes)
+
+        key = ("finish", tile_stride, count)
+        self._call(self.fn, key, body, tile, index(pixel), index(pixels), index(channel))
+
+    def store(self, sums: Any, pixel: Index, channel: Index, lanes: int) -> None:
+        """``lanes`` sums of one output pixel become results; ``channel`` is even unless there is one lane.
+
+        Up to as many lanes as a register has bytes; whole registers of sums are fastest.
+        """
+        if not self.in_floats or lanes % self.lanes:
+            self.epilogue.exact(sums, pixel, channel, lanes, lanes)
+            return
+
+        def again() -> None:
+            if self.spilled is None:
+                with self.fn.b.goto_entry_block():
+                    self.spilled = self.fn.b.alloca(ELEMENTS["int32"], self.target.vector_bytes)
+                    self.spilled.align, self.spilled.type = ALIGNMENT, PTR
+            self.fn.store(sums, self.spilled, ALIGNMENT)
+            self._exact(self.fn, self.spilled, pixel, channel, lanes, lanes)
+
+        self.epilogue.speculate([sums], [pixel], channel, lanes, again)
+
+    def _finish_vectors(self, at: _Tile, columns: range) -> None:
+        """With integers, one register of sums after the other."""
+
+        def block(start: Index, lanes: int) -> None:
+            def row(number: Index) -> None:
+                channel = at.fn.add(at.channel, at.fn.add(columns.start, start))
+                sums = at.sums(number, at.fn.add(columns.start, start), lanes)
+                at.epilogue.exact(sums, at.fn.add(at.pixel, number), channel, lanes, lanes)
+
+            at.fn.loop(0, at.pixels, 1, row)
+
+        at.fn.blocks(len(columns), self.lanes, False, block)
+
+    def _finish_bytes(self, at: _Tile, columns: range, lanes: int) -> None:
+        """As many pixels at once as fill a register with bytes."""
+        fn, together = at.fn, max(1, self.target.vector_bytes // lanes)
+        channel = fn.add(at.channel, columns.start)
+
+        def block(number: Index, count: int) -> None:
+            rows = [fn.add(number, i) for i in range(count)]
+            pixels = [fn.add(at.pixel, row) for row in rows]
+
+            def again() -> None:
+                for row, pixel in zip(rows, pixels, strict=True):
+                    self._exact(fn, at.address(row, columns.start), pixel, channel, lanes, len(columns))
+
+            sums = [at.sums(row, columns.start, lanes) for row in rows]
+            at.epilogue.speculate(sums, pixels, channel, len(columns), again)
+
+        whole = fn.b.and_(at.pixels, index(-together))
+        with fn.b.if_then(fn.b.icmp_signed(">", whole, index(0))):
+            fn.loop(0, whole, together, lambda number: block(number, together))
+        if together > 1:
+            with fn.b.if_then(fn.b.icmp_signed("<", whole, at.pixels)):
+                fn.loop(whole, at.pixels, 1, lambda number: block(number, 1))
+
+    def _channel_blocks(self, count: int) -> list[tuple[range, int]]:
+        """The blocks that cover ``count`` channels, and how many lanes they are computed in."""
+        blocks, start = [], 0
+        while start < count:
+            rest = min(count - start, self.target.vector_bytes)
+            masked = self.target.has("avx512")
+            lanes = 1 << ((-(-rest // self.lanes) * self.lanes if masked else rest).bit_length() - 1)
+            end = start + min(rest, lanes)
+            blocks.append((range(start, end), lanes))
+            start = end
+        return blocks
+
+    def _exact(
+        self, fn: KernelFunction, sums: Any, pixel: Index, channel: Index, lanes: int, valid: int
+    ) -> None:
+        """Call the function that finishes ``lanes`` sums in memory with integers."""
+
+        def body(epilogue: _Epilogue, *place: Any) -> None:
+            at = _Tile(epilogue, self.dtype, 0, *place)
+            epilogue.exact(at.sums(0, 0, lanes), at.pixel, at.channel, lanes, valid)
+
+        self._call(fn, ("exact", lanes, valid), body, sums, index(pixel), index(1), index(channel))
+
+    def _call(
+        self, caller: KernelFunction, key: tuple[Any, ...], body: Callable[..., None], *arguments: Any
+    ) -> None:
+        """Call the function ``key``, which ``body`` writes at its first use."""
+        if key not in self.functions:
+            name = "_".join(map(str, (self.fn.function.name, *key)))
+            operands = len(self.fn.operands)
+            inner = KernelFunction(
+                self.fn.module, name, operands, self.target, self.kernel.in_place, (PTR, I64, I64, I64)
+            )
+            inner.function.linkage = "internal"
+            inner.function.attributes.add("noinline")
+            self.functions[key] = inner.function
+            body(_Epilogue(inner, self.kernel, self.layout, self.in_floats), *inner.extra)
+            inner.finish()
+        caller.b.call(self.functions[key], [*caller.operands, caller.tables, caller.result, *arguments])
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Sums in memory, ``stride`` elements from pixel to pixel, and the results that they are for."""
+
+    epilogue: _Epilogue
+    dtype: str
+    stride: int
+    memory: Any
+    pixel: Any
+    pixels: Any
+    channel: Any
+
+    @property
+    def fn(self) -> KernelFunction:
+        """The function being written."""
+        return self.epilogue.fn
+
+    def address(self, row: Index, column: Index) -> Any:
+        """Where a sum is."""
+        place = self.fn.add(self.fn.mul(row, self.stride), column)
+        return self.fn.element(self.memory, place, self.dtype)
+
+    def sums(self, row: Index, column: Index, lanes: int) -> Any:
+        """``lanes`` sums of a pixel."""
+        return self.fn.load(self.address(row, column), vector_type(ELEMENTS[self.dtype], lanes), 4)
+
+
+class _Epilogue:
+    """Emits a kernel's elementwise nodes and stores into one function."""
+
+    def __init__(self, fn: KernelFunction, kernel: Kernel, layout: TableLayout, in_floats: bool) -> None:
+        self.fn, self.kernel, self.layout, self.in_floats = fn, kernel, layout, in_floats
+        self.sources = [
+            replace(source, strides=self._flat_strides(source.value.type.shape, source.strides[-1:]))
+            for source in access.sources(fn, kernel, layout, kernel.epilogue)
+        ]
+        self.strides = access.result_strides(kernel)[-2:]
+
+    def _flat_strides(self, shape: tuple[int, ...], channel: access.Strides) -> access.Strides:
+        """Along flat pixels and channels; what is not of the result's shape is the same for every pixel."""
+        whole = self.kernel.result.type.shape
+        return (whole[-1] if shape == whole else 0, *channel)
+
+    def exact(self, sums: Any, pixel: Index, channel: Index, lanes: int, valid: int) -> None:
+        """``valid`` of ``lanes`` sums of one pixel become results, by integers where there is a choice."""
+        values = self._loaded([pixel], channel, lanes, valid)
+        values[self.kernel.root.outputs[0]] = sums
+        emit_nodes(self.fn, self.kernel.epilogue, values, channel, lanes, self.layout)
+        self._store(values[self.kernel.result], pixel, channel, valid)
+
+    def speculate(
+        self,
+        sums: Sequence[Any],
+        pixels: Sequence[Index],
+        channel: Index,
+        valid: int,
+        again: Callable[[], None],
+    ) -> None:
+        """Sums of several pixels become results; ``again`` emits what is done if any is in doubt."""
+        lanes = lanes_of(sums[0])
+        values = self._loaded(pixels, channel, lanes, valid)
+        values[self.kernel.root.outputs[0]] = concatenated(self.fn, sums)
+        doubts: list[Any] = []
+        total = lanes * len(pixels)
+        nodes = self.kernel.epilogue
+        emit_nodes(self.fn, nodes, values, channel, total, self.layout, len(pixels), doubts)
+
+        def store() -> None:
+            result = values[self.kernel.result]
+            for number, pixel in enumerate(pixels):
+                part = range(number * lanes, number * lanes + lanes)
+                row = shuffle(self.fn, result, result, part) if len(pixels) > 1 else result
+                self._store(row, pixel, channel, valid)
+
+        if not doubts:
+            store()
+            return
+        in_doubt = byte_requantize.in_doubt(self.fn, doubts)
+        with self.fn.b.if_else(in_doubt, likely=False) as (rare, usual):
+            with rare:
+                again()
+            with usual:
+                store()
+
+    def _loaded(self, pixels: Sequence[Index], channel: Index, lanes: int, valid: int) -> dict[Value, Any]:
+        """The elements of every operand."""
+        return {
+            source.value: concatenated(
+                self.fn, [self._load(source, [pixel, channel], lanes, valid) for pixel in pixels]
+            )
+            for source in self.sources
+        }
+
+    def _load(self, source: access.Source, position: list[Index], lanes: int, valid: int) -> Any:
+        if valid == lanes or source.strides[-1] == 0:
+            return source.load(self.fn, position, lanes)
+        return source.load_masked(self.fn, position, lanes, valid)
+
+    def _store(self, value: Any, pixel: Index, channel: Index, valid: int) -> None:
+        place = access.offset(self.fn, [pixel, channel], self.strides)
+        if lanes_of(value) == valid:
+            access.store(self.fn, self.kernel, value, place)
+        else:
+            address = self.fn.element(self.fn.result, place, self.kernel.result.type.dtype)
+            self.fn.store_masked(value, address, valid)
