@@ -1,0 +1,74 @@
+"""Bytes requantized in float32: sums around every middle between two integers, and sums far outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_harness import check, kernel_of
+
+from qimport import prim
+from qimport.codegen import byte_requantize
+from qimport.codegen.host import resolve_target, why_not_runnable
+from qimport.codegen.tables import TableLayout
+from qimport.ir.graph import Builder, Value
+from qimport.ir.types import TensorType
+from qimport.lower.kernel import Kernel
+
+TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4", "x86-64-amx")
+CHANNELS = 6000
+
+
+def kernel_of_sums(
+    rounding: str, dtype: str, sums: np.ndarray, multiplier: np.ndarray, exponent: np.ndarray
+) -> Kernel:
+    """A dense layer of zeros whose biases are the sums."""
+    b = Builder()
+    x = Value(TensorType("int8", (1, 1, 1, 4)), "x")
+    weights = b.constant(np.zeros((sums.size, 1, 1, 4), np.int8))
+    op = prim.Mac((1, 1), (1, 1), ((0, 0), (0, 0)), 1, 0, 0)
+    wide, codes = TensorType("int32", (1, 1, 1, sums.size)), TensorType(dtype, (1, 1, 1, sums.size))
+    result = b.emit(op, (x, weights, b.constant(sums)), wide)
+    factors = (b.constant(multiplier), b.constant(exponent))
+    if rounding == "float32_even":
+        factors = (b.constant(np.ldexp(multiplier, exponent.astype(np.int64) - 31).astype(np.float32)),)
+    scaled = b.emit(prim.Rescale(rounding), (result, *factors), wide)
+    clamp = prim.Clamp(3, -128, 127) if dtype == "int8" else prim.Clamp(100, 7, 255)
+    return kernel_of(b.nodes, b.emit(clamp, (scaled,), codes))
+
+
+def sums_near_the_middle(
+    rng: np.random.Generator, multiplier: np.ndarray, exponent: np.ndarray
+) -> np.ndarray:
+    """The sums nearest to n + 1/2 after scaling, for every n that matters, one further, or anything."""
+    factor = np.ldexp(multiplier.astype(np.float64), exponent.astype(np.int64) - 31)
+    middles = rng.integers(-260, 260, multiplier.size) + 0.5
+    near = np.rint(middles / factor) + rng.integers(-1, 2, multiplier.size)
+    anything = rng.integers(-(2**31), 2**31, multiplier.size)
+    chosen = np.where(rng.random(multiplier.size) < 0.9, near, anything)
+    return np.clip(chosen, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("rounding", ["double_away", "double_up", "float32_even"])
+@pytest.mark.parametrize("name", TARGETS)
+def test_sums_near_the_middle_of_two_integers(name: str, rounding: str, dtype: str) -> None:
+    target = resolve_target(name)
+    if reason := why_not_runnable(target):
+        pytest.skip(reason)
+    rng = np.random.default_rng(len(name + rounding + dtype))
+    multiplier = rng.integers(2**30, 2**31, CHANNELS).astype(np.int32)
+    multiplier[::97] = 2**30  # exact middles, too
+    exponent = rng.integers(-22, -1, CHANNELS).astype(np.int32)
+    sums = sums_near_the_middle(rng, multiplier, exponent)
+    kernel = kernel_of_sums(rounding, dtype, sums, multiplier, exponent)
+    layout = TableLayout(kernel.graph, target)
+    assert any(byte_requantize.applies(layout, node, target) for node in kernel.epilogue)
+    check(kernel, [np.zeros((1, 1, 1, 4), np.int8)], name)
+
+
+def test_powers_of_two_are_not_speculated() -> None:
+    multiplier, exponent = np.full(64, 2**30, np.int32), np.full(64, -3, np.int32)
+    kernel = kernel_of_sums("double_up", "int8", np.arange(64, dtype=np.int32), multiplier, exponent)
+    target = resolve_target("x86-64-v4")
+    layout = TableLayout(kernel.graph, target)
+    assert not any(byte_requantize.applies(layout, node, target) for node in kernel.epilogue)
