@@ -1,9 +1,10 @@
 """Groups prim nodes into kernels: a root with the elementwise nodes that follow it, or such nodes alone.
 
 Fusion changes no byte: every node keeps its meaning, only intermediate tensors stop existing. A tensor
-that must exist (a graph result, an operand of a root, a value with several readers) ends a group; where
-two roots meet in one elementwise tree (a residual addition of two convolutions), the later one keeps
-the tree and the other is cut at its narrowest element type.
+that must exist (a graph result, an operand of a root, a value with several readers) ends a group, and so
+do single bytes that broadcasting repeats: they are computed once. Where two roots meet in one elementwise
+tree (a residual addition of two convolutions), the later one keeps the tree and the other is cut at its
+narrowest element type.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ class _Fusion:
                 producer = None if value is None else self.producers.get(value)
                 if value is None or producer is None or value in self.stored or producer in nodes:
                     continue
-                if len(nodes) >= MAX_FUSED and value.type.itemsize == 1:
+                repeated = value.type.size < last.outputs[0].type.size
+                if value.type.itemsize == 1 and (repeated or len(nodes) >= MAX_FUSED):
                     self.stored.add(value)
                 elif isinstance(producer.op, ELEMENTWISE):
                     nodes.add(producer)

@@ -15,6 +15,7 @@ from qimport.lower.qdq import remove_conversions
 from qimport.lower.rule import RULES, Emitter, Use, plain
 from qimport.lower.simplify import simplify
 from qimport.lower.supported import require_supported
+from qimport.lower.tabulate import tabulate
 from qimport.qnn.base import QnnOperation
 
 Pass = Callable[[Graph, Numerics], Graph]
@@ -39,10 +40,13 @@ QNN_PASSES: tuple[Pass, ...] = (
 PRIM_PASSES: tuple[Pass, ...] = (
     fold_constants,  # rules emit arithmetic on constants where an operand happens to be one
     explicit_padding,  # before simplify, which merges these pads with those of the graph
-    simplify,  # tables of tables, reshapes of reshapes, pads of pads
+    simplify,  # reshapes of reshapes, pads of pads
     fold_constants,  # a slice of a concatenation may turn out to be one of a constant part
     eliminate_duplicates,  # equal branches, and equal constants that would be stored twice
-    eliminate_dead,  # what the two before left without reader
+    eliminate_dead,  # so that every reader that is left counts
+    tabulate,  # needs to see which values are stored anyway
+    eliminate_duplicates,  # equal tables
+    eliminate_dead,  # what tables replaced
 )
 
 

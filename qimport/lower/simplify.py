@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from qimport import prim
-from qimport.ir.graph import Array, Call, Graph, Numerics, Operation, Value
+from qimport.ir.graph import Graph, Numerics, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.lower.rule import Emitter, plain
-from qimport.qnn.unary import code_range
 
 Simplification = Callable[[Emitter, Any, Site], Value | None]
 
@@ -91,61 +88,9 @@ def simplify_pad(emit: Emitter, op: prim.Pad, site: Site) -> Value | None:
     return emit.emit(prim.Pad(before, after, op.value), producer.inputs, plain(out))
 
 
-def simplify_elementwise(emit: Emitter, op: Operation, site: Site) -> Value | None:
-    """Operation with scalar constants on a table lookup: a lookup in the table it makes of that table.
-
-    A reshape between the two moves behind them. A table that gives every code back: nothing.
-    """
-    found = _as_lookup(op, site)
-    if found is None:
-        return None
-    source, table = found
-    if table.dtype == source.type.numpy and np.array_equal(table, code_range(source.type.dtype)):
-        result = source
-    elif isinstance(op, prim.Lut) and source is site.operands[0]:
-        return None
-    else:
-        result = emit.lut(source, table)
-    return emit.reshape(result, site.node.outputs[0].type.shape)
-
-
-def _as_lookup(op: Operation, site: Site) -> tuple[Value, Array] | None:
-    """Operand and table of the lookup that gives this node's result, if there is one."""
-    variable = [value for value in site.operands if value is not None and not value.is_constant]
-    constants = [value for value in site.operands if value is not None and value.is_constant]
-    out = site.node.outputs[0].type
-    if len(variable) != 1 or out.shape != variable[0].type.shape:
-        return None
-    (x,) = variable
-    producer = site.producer(_behind_reshape(site, x))
-    if producer is None or not isinstance(producer.op, prim.Lut):
-        own = constants[0].data if isinstance(op, prim.Lut) else None
-        return None if own is None else (x, own)
-    if not isinstance(op, prim.Lut) and any(value.type.size != 1 for value in constants):
-        return None
-    source, table = producer.inputs
-    if source is None or table is None:
-        return None
-    operands = [table if value is x else value for value in site.operands]
-    types = tuple(None if value is None else value.type for value in operands)
-    arrays = tuple(None if value is None else value.data for value in operands)
-    result = op.evaluate(Call(types, (out.with_shape(table.type.shape),), arrays))[0]
-    # A constant of one element may have more dimensions than the table.
-    return source, result.reshape(table.type.shape)
-
-
 SIMPLIFICATIONS: dict[type[Operation], Simplification] = {
     prim.Reshape: simplify_reshape,
     prim.Slice: simplify_slice,
     prim.Concat: simplify_concat,
     prim.Pad: simplify_pad,
-    prim.Binary: simplify_elementwise,
-    prim.Cast: simplify_elementwise,
-    prim.Clamp: simplify_elementwise,
-    prim.Compare: simplify_elementwise,
-    prim.DivRound: simplify_elementwise,
-    prim.Lut: simplify_elementwise,
-    prim.Math: simplify_elementwise,
-    prim.Rescale: simplify_elementwise,
-    prim.ToInt: simplify_elementwise,
 }
