@@ -172,7 +172,7 @@ def test_average_pool(target: str, window: tuple[Any, ...], dtype: str) -> None:
     rng = np.random.default_rng(8)
     op = prim.Window("sum", *window[1:])  # type: ignore[arg-type]
     low, high = (-128, 127) if dtype == "int8" else (0, 255)
-    for channels in (5, 64):
+    for channels in (5, 70):
         shape = (*window[0], channels)
         wide = TensorType("int32", window_result(op, shape))
         rows, columns = (op.spans(shape[1 + a], wide.shape[1 + a], a) for a in (0, 1))
@@ -183,6 +183,9 @@ def test_average_pool(target: str, window: tuple[Any, ...], dtype: str) -> None:
         y = b.emit(prim.Clamp(0, low + 9, high - 20), (mean,), TensorType(dtype, wide.shape))
         check(kernel_of(b.nodes, y), [codes(rng, dtype, shape)], target)
         check(kernel_of(b.nodes, y, channels + 3), [codes(rng, dtype, shape)], target)
+        check(kernel_of(b.nodes[:2], mean), [np.full(shape, low, dtype)], target)
+    mean = b.emit(prim.DivRound(), (total, b.constant(taps.reshape(1, *taps.shape, 1) + 2)), wide)
+    check(kernel_of([b.nodes[0], b.nodes[-1]], mean), [codes(rng, dtype, shape)], target)
 
 
 @pytest.mark.parametrize("in_place", [False, True])

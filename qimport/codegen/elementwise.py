@@ -16,7 +16,7 @@ from qimport.codegen.lookup import interpolate, look_up
 from qimport.codegen.math import emit_function
 from qimport.codegen.requantize import Rescaler
 from qimport.codegen.rounding import divide_away, to_int32
-from qimport.codegen.tables import TableLayout
+from qimport.codegen.tables import DivisionFacts, TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import clamp_signed, leading_zeros, like, repeated, retyped, splat, vector_type
 from qimport.errors import CompilerBug
@@ -183,7 +183,9 @@ def _math(at: Emission, node: Node, op: prim.Math) -> Any:
 
 
 def _div_round(at: Emission, node: Node, op: prim.DivRound) -> Any:
-    element = F32 if at.layout.facts[node] else F64
+    facts = at.layout.facts[node]
+    assert isinstance(facts, DivisionFacts)
+    element = F32 if facts.in_float32 else F64
     return divide_away(at.fn, at.operand(node, 0), at.operand(node, 1), element)
 
 

@@ -82,8 +82,27 @@ def _fact(graph: Graph, node: Node) -> Hashable:
     if isinstance(node.op, prim.Rescale) and node.op.fixed_point:
         return factors.FixedPointFactors.of(node).facts
     if isinstance(node.op, prim.DivRound):
-        return exact_in_float32(graph, node)
+        return DivisionFacts(exact_in_float32(graph, node), divides_by_taps(graph, node))
     return None
+
+
+@dataclass(frozen=True)
+class DivisionFacts:
+    """Of a ``prim.div_round``: whether it is :func:`exact_in_float32`, and whether it is an average pool."""
+
+    in_float32: bool
+    by_taps: bool
+
+
+def divides_by_taps(graph: Graph, node: Node) -> bool:
+    """Whether a ``prim.div_round`` divides the sums of a window by the number of their taps."""
+    x, divisor = node.inputs
+    assert x is not None and divisor is not None and divisor.data is not None
+    window = next((producer for producer in graph.nodes if x in producer.outputs), None)
+    if window is None or not isinstance(window.op, prim.Window) or window.inputs[0] is None:
+        return False
+    taps = window.op.taps(window.inputs[0].type.shape, x.type.shape)[None, :, :, None]
+    return bool(np.all(np.broadcast_to(divisor.data, x.type.shape) == taps))
 
 
 def exact_in_float32(graph: Graph, node: Node) -> bool:

@@ -216,6 +216,14 @@ class Window(Operation):
         starts = [i * self.stride[axis] - self.padding[axis][0] for i in range(count)]
         return [(max(start, 0), min(start + self.size[axis], extent)) for start in starts]
 
+    def taps(self, image: tuple[int, ...], result: tuple[int, ...]) -> Array:
+        """In-image taps of every window, int32[OH, OW]."""
+        rows, columns = (
+            np.array([end - first for first, end in self.spans(image[1 + a], result[1 + a], a)], np.int32)
+            for a in (0, 1)
+        )
+        return np.multiply.outer(rows, columns)
+
     def verify(self, call: Call) -> None:
         """Check C1-C4."""
         x, out = call.input(0), call.output
