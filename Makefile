@@ -10,7 +10,7 @@ QIMPORT_FUZZ ?= 28
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fuzz-ops format bench golden docs clean
+.PHONY: help demo test check fuzz-ops format bench report golden docs clean
 
 help:
 	@echo "make demo     compile the digit network, compare with the interpreter, build for arm64"
@@ -18,7 +18,8 @@ help:
 	@echo "make check    lint, formatting and types"
 	@echo "make fuzz-ops compare random models with the interpreter (QIMPORT_FUZZ=100)"
 	@echo "make format   apply the formatter and safe lint fixes"
-	@echo "make bench    time the networks of QIMPORT_ZOO"
+	@echo "make bench    time the networks of QIMPORT_ZOO (BENCH_ARGS='--per-layer')"
+	@echo "make report   measure the tables of docs/performance.md"
 	@echo "make golden   rewrite the expected output of tests/filetests; review the diff"
 	@echo "make docs     regenerate the pages made from docstrings"
 	@echo "make clean    remove .venv and everything generated"
@@ -53,7 +54,11 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/bench.py $(BENCH_ARGS)
+	$(BIN)/qimport bench $(QIMPORT_ZOO)/bench/*.tflite $(BENCH_ARGS)
+
+report: $(VENV)/.test
+	$(PIP) install openvino
+	$(BIN)/python benchmarks/report.py $(SECTIONS)
 
 golden: $(VENV)/.test
 	QIMPORT_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_filetests.py

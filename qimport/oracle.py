@@ -1,33 +1,27 @@
 """The TFLite interpreter as an oracle for the bytes of a model in each numerics mode.
 
 The interpreter ends its whole process on some valid inputs (reference SOFTMAX over 512 equal logits, for
-one), so it never runs in ours. :class:`Oracle` keeps one worker process (:mod:`qimport.oracle_worker`),
-speaks length-prefixed pickle frames with it over two pipes, and starts another one when it died.
+one), so it never runs in ours. :class:`Oracle` keeps one worker process (:mod:`qimport.oracle_worker`) and
+starts another one when it died.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
-import signal
-import struct
-import subprocess
-import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from qimport.errors import ArgumentError, QimportError
+from qimport.worker import WorkerDied, WorkerProcess
 
 Array = npt.NDArray[Any]
 Model = bytes | str | os.PathLike[str]
@@ -160,8 +154,7 @@ class Oracle:
         self.timeout = timeout
         self.any_version = any_version
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stderr: IO[bytes] | None = None
+        self._worker = WorkerProcess("qimport.oracle_worker", "the TFLite interpreter", timeout)
         self._version: str | None = None
 
     def __enter__(self) -> Oracle:
@@ -275,7 +268,7 @@ class Oracle:
     def close(self) -> None:
         """End the worker. A later call starts another one."""
         with self._lock:
-            self._stop()
+            self._worker.stop()
 
     def _ask(self, command: str, model: Model, mode: str, **arguments: Any) -> Any:
         if mode not in MODES:
@@ -284,7 +277,7 @@ class Oracle:
         digest = hashlib.sha256(content).hexdigest()
         request = {"command": command, "digest": digest, "resolver": MODES[mode], **arguments}
         with self._lock:
-            used = self._process is not None
+            used = self._worker.running
             try:
                 kind, value = self._converse(request, content)
             except OracleRefused as error:
@@ -298,29 +291,23 @@ class Oracle:
 
     def _converse(self, request: dict[str, Any], content: bytes) -> tuple[str, Any]:
         self._start()
-        kind, value = self._exchange(request)
-        if kind == "model?":
-            kind, value = self._exchange({**request, "content": content})
+        try:
+            kind, value = self._worker.ask(request)
+            if kind == "model?":
+                kind, value = self._worker.ask({**request, "content": content})
+        except WorkerDied as error:
+            raise OracleRefused(str(error), signal_name=error.signal_name) from None
         return kind, value
 
     def _start(self) -> None:
-        if self._process is not None:
+        if self._worker.running:
             return
-        paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "qimport.oracle_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        )
         try:
-            kind, value = self._exchange(None)
-        except OracleRefused as error:
+            kind, value = self._worker.start()
+        except WorkerDied as error:
             raise OracleUnavailable(f"the worker of the TFLite interpreter does not start: {error}") from None
         if kind == "missing":
-            self._stop()
+            self._worker.stop()
             raise OracleUnavailable(f"the TFLite interpreter is not installed ({value}): {INSTALL}")
         self._version = value
         if value != SUPPORTED_VERSION:
@@ -332,68 +319,9 @@ class Oracle:
             f"and other releases give other bytes: {INSTALL}"
         )
         if not self.any_version:
-            self._stop()
+            self._worker.stop()
             raise OracleVersion(message)
         warnings.warn(message, OracleVersionWarning, stacklevel=4)
-
-    def _exchange(self, request: Any) -> tuple[str, Any]:
-        """Send ``request`` (None: nothing, the worker speaks first) and wait for the answer."""
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        expired = threading.Event()
-
-        def expire() -> None:
-            expired.set()
-            process.kill()
-
-        timer = threading.Timer(self.timeout, expire)
-        timer.start()
-        try:
-            if request is not None:
-                write_frame(process.stdin, request)
-            kind, value = read_frame(process.stdout)
-            return kind, value
-        except (EOFError, BrokenPipeError):
-            raise self._death(expired.is_set()) from None
-        except BaseException:
-            # Interrupted in the middle of a frame: this worker cannot be spoken with any more.
-            process.kill()
-            self._stop()
-            raise
-        finally:
-            timer.cancel()
-
-    def _death(self, expired: bool) -> OracleRefused:
-        assert self._process is not None
-        assert self._stderr is not None
-        code = self._process.wait()
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        self._stop()
-        if expired:
-            return OracleRefused(f"the TFLite interpreter gave no answer in {self.timeout:g} s")
-        name = signal.Signals(-code).name if code < 0 else None
-        how = f"was ended by {name}" if name else f"ended with exit code {code}"
-        words = f": {lines[-1]}" if lines else ""
-        return OracleRefused(f"the process of the TFLite interpreter {how}{words}", signal_name=name)
-
-    def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if self._stderr is not None:
-            self._stderr.close()
 
 
 def _read(model: Model) -> bytes:
@@ -403,23 +331,3 @@ def _read(model: Model) -> bytes:
         return Path(model).read_bytes()
     except OSError as error:
         raise ArgumentError(f"cannot read {os.fspath(model)}: {error.strerror}") from None
-
-
-def write_frame(pipe: IO[bytes], value: Any) -> None:
-    """Send one pickled value with its length in front."""
-    payload = pickle.dumps(value, protocol=5)
-    pipe.write(struct.pack("<Q", len(payload)))
-    pipe.write(payload)
-    pipe.flush()
-
-
-def read_frame(pipe: IO[bytes]) -> Any:
-    """Receive what :func:`write_frame` sent; raises EOFError when the other side is gone."""
-    header = pipe.read(8)
-    if len(header) < 8:
-        raise EOFError
-    (size,) = struct.unpack("<Q", header)
-    payload = pipe.read(size)
-    if len(payload) < size:
-        raise EOFError
-    return pickle.loads(payload)  # both ends are ours

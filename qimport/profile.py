@@ -1,4 +1,4 @@
-"""Where the time of a model goes: every kernel call of the plan timed inside the running program."""
+"""Where the time of a model goes: every kernel call timed inside the program, and the peak of its row."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from qimport.arrays import Array
 from qimport.artefact import aligned_bytes, aligned_copy
 from qimport.codegen.backend import object_code
 from qimport.codegen.jit import load_object
+from qimport.codegen.peak import row_peak
 from qimport.codegen.program import generate
 from qimport.compiler import Compilation
 from qimport.ir.graph import Node
@@ -22,13 +23,58 @@ from qimport.prim import FloatMac, Mac
 
 @dataclass(frozen=True)
 class CallTime:
-    """One call of the plan: the kernel row, multiply-accumulates, and the shortest time in seconds."""
+    """One call of the plan: the kernel row, its work, and the shortest time in seconds.
+
+    ``bytes_moved`` are those of operands, constants and result, each once. ``peak`` is how many
+    multiply-accumulates per second the row's instruction reaches on this machine, None where it has none.
+    """
 
     origin: str
     kernel: str
     row: str
     macs: int
+    bytes_moved: int
     seconds: float
+    peak: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The row and its operations, without the shape."""
+        return f"{self.row} {self.kernel.partition(' -> ')[0]}"
+
+    @property
+    def fraction_of_peak(self) -> float | None:
+        """Multiply-accumulates per second, of those that the instruction reaches."""
+        return self.macs / self.seconds / self.peak if self.macs and self.peak and self.seconds else None
+
+
+@dataclass(frozen=True)
+class KindTime:
+    """All calls of one kind together."""
+
+    kind: str
+    calls: int
+    macs: int
+    bytes_moved: int
+    seconds: float
+
+
+def by_kind(times: Sequence[CallTime]) -> list[KindTime]:
+    """Sums over calls of equal :attr:`CallTime.kind`, the longest first."""
+    kinds: dict[str, list[CallTime]] = {}
+    for item in times:
+        kinds.setdefault(item.kind, []).append(item)
+    sums = [
+        KindTime(
+            kind,
+            len(items),
+            sum(item.macs for item in items),
+            sum(item.bytes_moved for item in items),
+            sum(item.seconds for item in items),
+        )
+        for kind, items in kinds.items()
+    ]
+    return sorted(sums, key=lambda item: -item.seconds)
 
 
 def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20) -> list[CallTime]:
@@ -62,13 +108,28 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
         ticks += int(shown[-1] - shown[0])
         best = np.minimum(best, np.diff(shown))
     return [
-        CallTime(call.origin, _kernel(call), row, _macs(call), int(count) * seconds / max(ticks, 1))
+        CallTime(
+            call.origin,
+            _kernel(call),
+            row,
+            _macs(call),
+            _bytes(call),
+            int(count) * seconds / max(ticks, 1),
+            row_peak(row, target),
+        )
         for call, row, count in zip(plan.calls, program.rows, best, strict=True)
     ]
 
 
 def _kernel(call: PlanCall) -> str:
     return call.kernel.describe() if isinstance(call, KernelCall) else call.kind
+
+
+def _bytes(call: PlanCall) -> int:
+    """Operands, constants and results, each once."""
+    constants = call.constants if isinstance(call, KernelCall) else ()
+    tensors = sum(operand.type.nbytes for operand in (*call.operands, *call.results))
+    return tensors + sum(constant.nbytes for constant in constants)
 
 
 def _macs(call: PlanCall) -> int:

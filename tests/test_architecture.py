@@ -27,8 +27,10 @@ ARROWS: dict[str, set[str]] = {
     "fourier": set(),
     "overlap": set(),
     "real": {"summation"},
-    "oracle": set(),
-    "oracle_worker": {"oracle"},
+    "worker": set(),
+    "oracle": {"worker"},
+    "oracle_worker": {"oracle", "worker"},
+    "openvino_worker": {"worker"},
     "ir": set(),
     "qnn": {"ir", "fixedpoint", "elements", "overlap", "real", "summation", "fourier"},
     "prim": {"ir", "fixedpoint", "elements", "overlap", "real", "summation", "fourier"},
@@ -54,6 +56,7 @@ GATES: dict[str, tuple[str, ...]] = {
     "flatbuffers": ("frontend.schema",),
     "llvmlite": ("codegen",),
     "ai_edge_litert": ("oracle_worker",),
+    "openvino": ("openvino_worker",),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import shlex
@@ -12,11 +13,13 @@ from types import ModuleType
 import pytest
 
 import qimport.lower  # noqa: F401  (registers the rules)
+from qimport.benchmark import Benchmark, Timing
 from qimport.cli.app import COMMANDS, app
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.ops.context import CUSTOM_IMPORTERS
 from qimport.ir.graph import OPERATIONS
 from qimport.lower.rule import RULES
+from qimport.profile import CallTime, KindTime
 from qimport.qnn.base import QnnOperation
 from tests.one_operator import GENERATORS, draw_model
 
@@ -157,3 +160,19 @@ def test_every_operation_is_complete(name: str, drawn: set[str], tests: str) -> 
     if name not in drawn and not re.search(rf"\b{op.__name__}\b", tests):
         missing.append("a generator in tests/one_operator, or a test")
     assert not missing, f"{name} lacks {'; '.join(missing)}"
+
+
+def test_every_measured_table_has_its_script() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    begins, ends = (re.findall(rf"<!-- {word} (\w+) -->", page) for word in ("begin", "end"))
+    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - {"common", "report"}
+    assert begins == ends
+    assert set(begins) == scripts
+
+
+def test_the_keys_of_measurements_are_documented() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    table = page[page.index("## The JSON") :]
+    documented = set(re.findall(r"`(\w+)`", table))
+    records = (Benchmark, Timing, CallTime, KindTime)
+    assert {field.name for record in records for field in dataclasses.fields(record)} <= documented

@@ -14,6 +14,7 @@ from qimport.errors import unknown_name
 from qimport.version import VERSION
 
 COMMANDS: dict[str, str] = {
+    "bench": "Time models beside other run-times.",
     "build": "Write an object file, its C header and an example program.",
     "check": "Say whether models can be compiled; every reason if not.",
     "inspect": "Show what a model consists of, at any stage.",

@@ -24,6 +24,11 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
+def parse_peers(text: str) -> tuple[str, ...]:
+    """``tflite,openvino`` as names, ``none`` as no name."""
+    return () if text == "none" else tuple(name.strip() for name in text.split(","))
+
+
 model_argument = click.argument("model", metavar="MODEL")
 """A .tflite file, ``-`` for stdin."""
 

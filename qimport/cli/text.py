@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,10 +30,16 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """A table on stdout as aligned text, numbers set right; on a terminal with a bold head."""
+def print_table(columns: Sequence[str], rows: Sequence[Row], right: Collection[str] = ()) -> None:
+    """A table on stdout as aligned text, on a terminal with a bold head.
+
+    Columns of integers are set right, and those named by ``right``.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
-    numeric = [all(isinstance(row[i], int) for row in rows) and bool(rows) for i in range(len(columns))]
+    numeric = [
+        name in right or (bool(rows) and all(isinstance(row[i], int) for row in rows))
+        for i, name in enumerate(columns)
+    ]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for number, line in enumerate([list(columns), *cells]):
         aligned = [
