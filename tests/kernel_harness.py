@@ -20,8 +20,9 @@ from qimport.codegen.table import Row, choose
 from qimport.codegen.target import Target
 from qimport.ir.graph import Array, Value, verify_graph
 from qimport.ir.interpret import interpret
+from qimport.ir.types import TensorType
 from qimport.lower.fuse import Group
-from qimport.lower.kernel import Kernel, make_kernel
+from qimport.lower.kernel import Kernel, Strides, dense_strides, make_kernel
 from qimport.lower.plan import Plan
 
 PAGE = mmap.PAGESIZE
@@ -49,10 +50,12 @@ class GuardedBuffer:
 
 
 def kernel_of(
-    nodes: Sequence[Any], result: Value, row_stride: int | None = None, in_place: bool = False
+    nodes: Sequence[Any], result: Value, strides: int | Strides | None = None, in_place: bool = False
 ) -> Kernel:
-    """A verified kernel of prim nodes, the first of which is the root."""
-    kernel = make_kernel(Group(tuple(nodes), result), row_stride, in_place)
+    """A verified kernel of prim nodes, the first of which is the root; a number is the stride of rows."""
+    if isinstance(strides, int):
+        strides = dense_strides((*result.type.shape[:-1], strides))
+    kernel = make_kernel(Group(tuple(nodes), result), strides, in_place)
     verify_graph(kernel.graph)
     return kernel
 
@@ -139,19 +142,20 @@ class CompiledKernels:
 
 
 def result_indices(kernel: Kernel) -> Array:
-    """Where the elements of the result are among elements in memory, whose rows may lie apart."""
-    type_ = kernel.result.type
-    index = np.arange(type_.size, dtype=np.int64)
-    if kernel.result_row_stride is None:
-        return index
-    length = type_.shape[-1]
-    return np.asarray(index // length * kernel.result_row_stride + index % length)
+    """Where the elements of the result are among elements in memory, which may lie apart."""
+    return element_indices(kernel.result.type, kernel.result_strides)
+
+
+def element_indices(type_: TensorType, strides: Strides | None) -> Array:
+    """Flat places of the elements of a tensor in row-major order."""
+    places = np.indices(type_.shape, dtype=np.int64).reshape(len(type_.shape), type_.size)
+    return np.asarray(np.array(strides or dense_strides(type_.shape), np.int64) @ places)
 
 
 def result_room(kernel: Kernel) -> Array:
     """Memory for the result and the gaps between its rows, filled with a pattern."""
     type_, index = kernel.result.type, result_indices(kernel)
-    size = int(index[-1]) + 1 if type_.size else 0
+    size = int(index.max()) + 1 if type_.size else 0
     return np.full(size * type_.itemsize, 0x5A, np.uint8).view(type_.numpy)
 
 

@@ -14,7 +14,7 @@ from qimport import prim
 from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Array, Builder, Value
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 15, 16, 17, 19, 23, 24, 25, 31, 32, 33, 39, 40)
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 20, 31, 32, 33, 36, 47, 48, 49, 63, 64, 65, 70)
@@ -39,7 +39,7 @@ CHOICES: dict[str, Sequence[Any]] = {
     "rounding": ("double_away", "double_up", "float32_even", "float64_away", None),
     "per_channel": (True, True, False),
     "epilogue": ("clamp", "clamp", "residual", "residual in place", "channel constant", "lut"),
-    "row_gap": (None, None, None, 1, 13),
+    "gaps": (None, None, None, None, (0, 0, 1), (0, 0, 13), (2, 3, 0), (0, 1, 0), (1, 0, 2)),
 }
 """What a case may be: see :class:`MacCase`."""
 
@@ -49,7 +49,8 @@ class MacCase:
     """One kernel: geometry, element types, zero points and content of the operands, elementwise nodes behind.
 
     ``width`` and ``height`` are those of the result. ``rounding`` None means that the sums are the result.
-    ``row_gap`` elements lie between rows of the result. ``runtime`` names operands that are no constants.
+    ``gaps`` are the rows, columns and channels by which the tensor is larger of which the result is part.
+    ``runtime`` names operands that are no constants.
     """
 
     kind: str
@@ -71,7 +72,7 @@ class MacCase:
     rounding: Rounding | None
     per_channel: bool
     epilogue: str
-    row_gap: int | None
+    gaps: tuple[int, int, int] | None
     runtime: tuple[str, ...]
     seed: int
 
@@ -131,8 +132,10 @@ class _Build:
         sums = self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type, bias.type.dtype))
         result = sums if case.rounding is None else self._epilogue(sums, case.rounding)
         in_place = case.rounding is not None and case.epilogue == "residual in place"
-        gap = None if in_place or case.row_gap is None else result.type.shape[-1] + case.row_gap
-        kernel = kernel_of(self.b.nodes, result, gap, in_place)
+        strides = None
+        if case.gaps is not None and not in_place:
+            strides = dense_strides(np.add(result.type.shape, (0, *case.gaps)).tolist())
+        kernel = kernel_of(self.b.nodes, result, strides, in_place)
         return kernel, [self.arrays[value] for value in kernel.graph.inputs]
 
     def _operand(self, name: str, array: Array) -> Value:

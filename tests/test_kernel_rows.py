@@ -118,7 +118,7 @@ def saturating_cases(row: Row) -> list[MacCase]:
         "window": ((2, 2),),
         "dilation": ((1, 1),),
         "rounding": (None,),
-        "row_gap": (None,),
+        "gaps": (None,),
     }
     fixed = {**plain, **SPECIAL.get(row.name, {}), "inputs": (64,)}
     found = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from kernel_harness import result_indices, run_program, same_bytes
+from kernel_harness import element_indices, run_program, same_bytes
 from prim_graphs import PrimGraph
 
 from qimport import prim
@@ -48,11 +48,11 @@ class Machine:
         assert [c.tobytes() for c in call.constants] == [
             np.asarray(v.data).tobytes() for v in kernel.constants()
         ]
-        operands = [self.memory(o)[_dense(o)].view(o.type.numpy).reshape(o.type.shape) for o in call.operands]
-        written = _bytes(call.result, result_indices(kernel))
+        operands = [self.memory(o)[_bytes(o)].view(o.type.numpy).reshape(o.type.shape) for o in call.operands]
+        written = _bytes(call.result)
         for position, operand in enumerate(call.operands):
             same_memory = (operand.space, operand.index) == (call.result.space, call.result.index)
-            if same_memory and np.intersect1d(_dense(operand), written).size:
+            if same_memory and np.intersect1d(_bytes(operand), written).size:
                 assert _may_share(call, position), f"{kernel.describe()} overwrites operand {position}"
         found = interpret(kernel.graph, operands)[0]
         assert call.result.space != "input"
@@ -65,23 +65,24 @@ class Machine:
         return (self.inputs if operand.space == "input" else self.outputs)[operand.index]
 
 
-def _dense(operand: Operand) -> Array:
-    return np.arange(operand.offset, operand.offset + operand.type.nbytes)
-
-
-def _bytes(operand: Operand, elements: Array) -> Array:
-    size = operand.type.itemsize
+def _bytes(operand: Operand) -> Array:
+    size, elements = operand.type.itemsize, element_indices(operand.type, operand.strides)
     return (operand.offset + elements[:, None] * size + np.arange(size)).ravel()
 
 
 def _may_share(call: KernelCall, position: int) -> bool:
-    """Whether the kernel says that it works in place, and reads this operand one element at a time."""
+    """Whether the kernel says that it works in place, and reads this operand one element at a time.
+
+    The operand of a pad lies inside its result.
+    """
+    if isinstance(call.kernel.root.op, prim.Pad):
+        return call.kernel.in_place
     value, operand = call.kernel.graph.inputs[position], call.operands[position]
     readers = [node for node in call.kernel.graph.nodes if value in node.inputs]
     alike = operand.offset == call.result.offset and operand.type.shape == call.result.type.shape
     alike = alike and operand.type.itemsize == call.result.type.itemsize
     elementwise = all(isinstance(node.op, ELEMENTWISE) for node in readers)
-    return call.kernel.in_place and alike and elementwise and call.kernel.result_row_stride is None
+    return call.kernel.in_place and alike and elementwise and call.result.strides is None
 
 
 def random_inputs(graph: Graph, seed: int) -> list[Array]:
@@ -164,6 +165,12 @@ class Small:
         begin, shape = (first, *[0] * (rank - 1)), (count, *x.type.shape[1:])
         return self.b.emit(prim.Slice(begin, (1,) * rank), (x,), TensorType("int8", shape))
 
+    def pad(
+        self, x: Value, before: tuple[int, ...] = (0, 1, 2, 0), after: tuple[int, ...] = (0, 1, 1, 0)
+    ) -> Value:
+        shape = np.add(x.type.shape, np.add(before, after)).tolist()
+        return self.b.emit(prim.Pad(before, after, -7), (x,), TensorType("int8", tuple(shape)))
+
     def sums(self, x: Value, outputs: int = 4) -> Value:
         op, bias = prim.Mac(), self.b.constant(np.arange(outputs, dtype=np.int32))
         w = self.constant(outputs, 1, 1, x.type.shape[3])
@@ -186,7 +193,7 @@ class Small:
         results = run_program(generate(plan, host), plan, host, inputs)
         for found, wanted in zip(results, interpret(graph, inputs), strict=True):
             assert same_bytes(found, wanted), str(plan)
-        return [call.kernel.describe().partition(" ")[0] for call in plan.calls]
+        return [call.kernel.describe().partition(" ->")[0] for call in plan.calls]
 
 
 def test_parts_are_produced_in_their_slice() -> None:
@@ -201,11 +208,44 @@ def test_a_concatenation_in_a_concatenation() -> None:
     assert s.check(s.concat(3, a, s.concat(3, b, c), d)) == ["lut"] * 4
 
 
-def test_an_outer_concatenation_in_rows_that_lie_apart() -> None:
-    """The inner one cannot be made of two blocks of memory."""
+def test_concatenations_of_different_dimensions() -> None:
+    """Parts of the inner one are blocks of rows that lie apart."""
     s = Small((1, 4), (2, 3))
     a, b, c = s.lut(s.inputs[0]), s.lut(s.inputs[0]), s.lut(s.inputs[1])
-    assert s.check(s.concat(1, s.concat(0, a, b), c)) == ["lut", "lut", "lut", "concat"]
+    assert s.check(s.concat(1, s.concat(0, a, b), c)) == ["lut"] * 3
+
+
+def test_what_is_padded_is_produced_inside() -> None:
+    """By any kind of kernel; afterwards only what surrounds it is written."""
+    s = Small((2, 3, 5, 4))
+    x = s.inputs[0]
+    turned = s.b.emit(prim.Transpose((0, 2, 1, 3)), (x,), TensorType("int8", (2, 5, 3, 4)))
+    made = (s.lut(x), s.clamp(s.sums(x)), s.reshape(s.lut(x), 2, 5, 3, 4), turned)
+    kernels = s.check(*map(s.pad, made))
+    assert kernels.count("pad in place") == 4
+    assert sorted(set(kernels)) == ["lut", "mac+clamp", "pad in place", "reshape", "transpose"]
+
+
+def test_what_is_padded_and_read_elsewhere_is_copied() -> None:
+    """Unless it is one block of the padded tensor; kernels read what is dense."""
+    s = Small((1, 3, 5, 4))
+    made = s.lut(s.inputs[0])
+    assert s.check(s.pad(made), s.lut(made)) == ["lut", "pad", "lut"]
+    s = Small((1, 3, 5, 4))
+    made = s.lut(s.inputs[0])
+    kernels = s.check(s.pad(made, (0, 2, 0, 0), (1, 0, 0, 0)), s.lut(made), s.pad(made), s.pad(s.inputs[0]))
+    assert kernels == ["lut", "pad in place", "lut", "pad", "pad"]
+
+
+def test_concatenations_and_pads_in_each_other() -> None:
+    s = Small((1, 3, 5, 4))
+    x = s.inputs[0]
+    inner = s.concat(3, s.pad(s.lut(x)), s.pad(s.concat(3, s.clamp(s.sums(x)), s.lut(x))))
+    nothing = (0, 0, 0, 0)
+    other = s.pad(s.concat(3, x, s.lut(x), s.lut(x)), nothing, nothing)
+    kernels = s.check(s.pad(s.concat(1, inner, s.pad(other, (0, 0, 1, 0), (0, 0, 2, 0)))))
+    assert kernels.count("reshape") == 1
+    assert sorted(set(kernels)) == ["lut", "mac+clamp", "pad in place", "reshape"]
 
 
 def test_a_part_that_is_read_elsewhere_or_twice() -> None:
@@ -314,8 +354,8 @@ def test_a_broadcast_convolution_keeps_its_own_kernel() -> None:
     assert kernels == ["mac", "cast+binary+clamp"]
 
 
-def bad_plans() -> dict[str, Callable[[KernelCall], KernelCall]]:
-    """Changes to a call that break a plan."""
+def bad_plans() -> dict[str, tuple[Callable[[KernelCall], KernelCall], str]]:
+    """Changes to a call that break a plan, and what is said about it."""
 
     def result(change: int) -> Callable[[KernelCall], KernelCall]:
         def apply(call: KernelCall) -> KernelCall:
@@ -328,15 +368,24 @@ def bad_plans() -> dict[str, Callable[[KernelCall], KernelCall]]:
         moved = dataclasses.replace(call.operands[0], offset=1)
         return dataclasses.replace(call, operands=(moved, *call.operands[1:]))
 
-    return {"behind": result(1), "before": result(-1000), "operand": operand}
+    def strides(call: KernelCall) -> KernelCall:
+        return dataclasses.replace(call, result=dataclasses.replace(call.result, strides=None))
+
+    return {
+        "behind": (result(1), "ends at"),
+        "before": (result(-1000), "ends at"),
+        "operand": (operand, "ends at"),
+        "strides": (strides, "does not lie"),
+    }
 
 
 @pytest.mark.parametrize("name", bad_plans())
 def test_a_bad_plan_is_our_bug(name: str) -> None:
+    change, complaint = bad_plans()[name]
     s = Small((1, 2, 3, 4))
     result = s.concat(3, s.lut(s.inputs[0]), s.lut(s.inputs[0]))
     plan = make_plan(Graph("g", tuple(s.inputs), (result,), tuple(s.b.nodes)))
-    broken = dataclasses.replace(plan, calls=(*plan.calls[:-1], bad_plans()[name](plan.calls[-1])))
+    broken = dataclasses.replace(plan, calls=(*plan.calls[:-1], change(plan.calls[-1])))
     check_plan(plan)
-    with pytest.raises(CompilerBug, match=r"kernel call 1: .* ends at"):
+    with pytest.raises(CompilerBug, match=f"kernel call 1: .* {complaint}"):
         check_plan(broken)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from qimport.ir.graph import Graph, Node, Value
 from qimport.lower.fuse import Group
+
+Strides = tuple[int, ...]
+"""Elements between neighbours along each dimension of a tensor."""
+
+
+def dense_strides(shape: Sequence[int]) -> Strides:
+    """Strides of a row-major tensor without gaps."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * shape[axis]
+    return tuple(strides)
 
 
 @dataclass(frozen=True)
@@ -14,15 +26,16 @@ class Kernel:
     """One group of nodes to be compiled into one function.
 
     ``graph`` has the tensor operands as inputs, in the order of the function's parameters; constants
-    hang in it with their data. ``result_row_stride`` is the distance in elements between rows of the
-    last dimension of the result, None when dense. ``in_place`` says that the result may share memory
-    with an operand of its size. ``key`` is equal for kernels that differ only in the content of
-    constants: these share code.
+    hang in it with their data. ``result_strides`` of a result that is part of a larger tensor (a slice of
+    a concatenation, the inside of a padded tensor), None when dense. ``in_place`` says that the result may
+    share memory with an operand of its size; a ``prim.pad`` in place finds its operand where it belongs and
+    writes what surrounds it. ``key`` is equal for kernels that differ only in the content of constants:
+    these share code.
     """
 
     graph: Graph = field(compare=False)
     key: tuple[Any, ...]
-    result_row_stride: int | None = None
+    result_strides: Strides | None = None
     in_place: bool = False
 
     @property
@@ -47,10 +60,10 @@ class Kernel:
     def describe(self) -> str:
         """Short text for tables: operations and result type."""
         names = [node.op.NAME.removeprefix("prim.") for node in self.graph.nodes]
-        return f"{'+'.join(names)} -> {self.result.type}"
+        return f"{'+'.join(names)}{' in place' if self.in_place else ''} -> {self.result.type}"
 
 
-def make_kernel(group: Group, result_row_stride: int | None, in_place: bool) -> Kernel:
+def make_kernel(group: Group, result_strides: Strides | None, in_place: bool) -> Kernel:
     """The kernel of a group."""
     inputs: list[Value] = []
     number: dict[Value, int] = {}
@@ -70,4 +83,4 @@ def make_kernel(group: Group, result_row_stride: int | None, in_place: bool) -> 
             number[value] = len(number)
         lines.append((node.op, tuple(refs), tuple(str(value.type) for value in node.outputs)))
     graph = Graph("kernel", tuple(inputs), (group.result,), group.nodes)
-    return Kernel(graph, (*lines, result_row_stride, in_place), result_row_stride, in_place)
+    return Kernel(graph, (*lines, result_strides, in_place), result_strides, in_place)

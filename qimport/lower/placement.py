@@ -1,12 +1,13 @@
 """Where every tensor of a plan lives, before arena addresses are known.
 
-RESHAPE and contiguous slices never cost a copy, producers write their part of a concatenation in place, and
-states are overwritten when nobody reads their old content any more.
+RESHAPE and contiguous slices never cost a copy, producers write their part of a concatenation and the inside
+of a padded tensor in place, and states are overwritten when nobody reads their old content any more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,6 +16,10 @@ from qimport.ir.graph import Graph, Node, Value
 from qimport.ir.types import TensorType
 from qimport.lower.arena import aligned
 from qimport.lower.fuse import Group
+from qimport.lower.kernel import Strides, dense_strides
+
+DENSE_RESULTS = (prim.Detect, prim.Fft)
+"""Roots whose kernels cannot write their result as part of a larger tensor."""
 
 Space = Literal["input", "output", "state", "arena"]
 
@@ -30,22 +35,40 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor's spot in a buffer; ``row_stride`` in elements between its rows, None = dense."""
+    """A tensor's spot in a buffer; ``strides`` where it is part of a larger tensor, None = dense."""
 
     buffer: Buffer
     offset: int = 0
-    row_stride: int | None = None
+    strides: Strides | None = None
+
+    def part(self, whole: TensorType, begin: Sequence[int], shape: Sequence[int]) -> Place:
+        """The box of ``shape`` from ``begin`` on in the tensor ``whole``, which is placed here."""
+        offset, strides = box(whole, self.strides, begin, shape)
+        return Place(self.buffer, self.offset + offset, strides)
+
+
+def box(
+    whole: TensorType, strides: Strides | None, begin: Sequence[int], shape: Sequence[int]
+) -> tuple[int, Strides | None]:
+    """Byte offset of the box of ``shape`` from ``begin`` on in ``whole``; its strides unless it is dense."""
+    strides = strides or dense_strides(whole.shape)
+    first = sum(start * stride for start, stride in zip(begin, strides, strict=True))
+    steps = zip(shape, strides, dense_strides(shape), strict=True)
+    dense = all(size == 1 or step == wanted for size, step, wanted in steps)
+    return first * whole.itemsize, None if dense else strides
 
 
 @dataclass
 class Step:
     """A kernel to run, before addresses are known.
 
-    For control flow ``group`` is its only node and ``results`` are the places of all its results.
+    For control flow ``group`` is its only node and ``results`` are the places of all its results. A pad
+    ``in_place`` has its operand inside its result.
     """
 
     group: Group
     result: Place
+    in_place: bool = False
     results: tuple[Place, ...] = ()
 
 
@@ -116,6 +139,8 @@ class Placement:
             self._share(root, begin)
         elif isinstance(root.op, prim.Concat):
             self._gather(root, root.op.axis)
+        elif isinstance(root.op, prim.Pad):
+            self._surround(group, root.op)
         else:
             self.steps.append(Step(group, self._demand(result)))
 
@@ -135,7 +160,7 @@ class Placement:
         operands = tuple(None if value is None else copies.get(value, value) for value in node.inputs)
         results = tuple(self._demand(value) for value in node.outputs)
         group = Group((replace(node, inputs=operands),), node.outputs[0])
-        self.steps.append(Step(group, results[0], results))
+        self.steps.append(Step(group, results[0], results=results))
         for value, copy in copies.items():
             self._copy(value, value.type.shape, self.places[copy])
 
@@ -149,7 +174,7 @@ class Placement:
             return
         whole = offset == 0 and source.type.nbytes == result.type.nbytes
         free = source in self.computed and source not in self.places
-        if whole and free and demanded.row_stride is None:
+        if whole and free and demanded.strides is None:
             self.places[source] = demanded
         else:
             self.steps.append(Step(Group((node,), result), demanded))
@@ -158,25 +183,32 @@ class Placement:
         """A concatenation: each part is produced in its slice, or copied there."""
         result = node.outputs[0]
         whole = self._demand(result)
-        outer = math.prod(result.type.shape[:axis])
-        inner = math.prod(result.type.shape[axis + 1 :])
-        along_rows = axis == len(result.type.shape) - 1
-        if not along_rows and (outer != 1 or whole.row_stride is not None):
-            self.steps.append(Step(Group((node,), result), whole))
-            return
-        stride = None if outer == 1 else whole.row_stride or result.type.shape[-1]
-        start = 0
+        begin = [0] * len(result.type.shape)
         for part in node.inputs:
             assert part is not None
-            offset = whole.offset + start * inner * result.type.itemsize
-            place = Place(whole.buffer, offset, stride)
-            private = len(self.users[part]) == 1 and part not in self.graph.results
-            free = part in self.computed and part not in self.places and not self.producers[part].bodies
-            if free and (private or stride is None):
-                self.places[part] = place
-            else:
+            place = whole.part(result.type, begin, part.type.shape)
+            if not self._produced_at(part, place):
                 self._copy(part, part.type.shape, place)
-            start += part.type.shape[axis]
+            begin[axis] += part.type.shape[axis]
+
+    def _surround(self, group: Group, op: prim.Pad) -> None:
+        """A pad: its operand is produced inside, and only what surrounds it is written; or it is copied."""
+        source, result = group.root.inputs[0], group.result
+        assert source is not None
+        whole = self._demand(result)
+        inside = self._produced_at(source, whole.part(result.type, op.before, source.type.shape))
+        self.steps.append(Step(group, whole, in_place=inside))
+
+    def _produced_at(self, value: Value, place: Place) -> bool:
+        """Let ``value`` be produced at ``place``, if it may lie there; kernels read dense operands only."""
+        if value not in self.computed or value in self.places or self.producers[value].bodies:
+            return False
+        private = len(self.users[value]) == 1 and value not in self.graph.results
+        strided = private and not isinstance(self.producers[value].op, DENSE_RESULTS)
+        if place.strides is not None and not strided:
+            return False
+        self.places[value] = place
+        return True
 
     def _copy(self, source: Value, shape: tuple[int, ...], place: Place) -> None:
         """Copy ``source`` to ``place`` at this point of the program."""
@@ -209,6 +241,5 @@ def contiguous_begin(node: Node) -> int | None:
     first = partial[0] if partial else 0
     if any(axis != first for axis in partial) or math.prod(counts[:first]) != 1:
         return None
-    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
-    begin = sum(start * stride for start, stride in zip(node.op.begin, strides, strict=True))
+    begin = sum(start * stride for start, stride in zip(node.op.begin, dense_strides(sizes), strict=True))
     return begin * source.type.itemsize

@@ -1,13 +1,12 @@
 """The kernel plan: kernel calls in order, every tensor placed in inputs, outputs, constants or one arena.
 
-RESHAPE and contiguous slices never cost a copy; producers write their part of a concatenation in place;
-tensors whose lifetimes do not meet share arena bytes; an elementwise kernel may overwrite the operand
-it reads last.
+RESHAPE and contiguous slices never cost a copy; producers write their part of a concatenation and the inside
+of a padded tensor in place; tensors whose lifetimes do not meet share arena bytes; an elementwise kernel may
+overwrite the operand it reads last.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,25 +18,37 @@ from qimport.ir.graph import Array, Graph
 from qimport.ir.types import TensorType
 from qimport.lower.arena import ALIGNMENT, Lifetime, aligned, assign_offsets, check_offsets
 from qimport.lower.fuse import ELEMENTWISE, Group, fuse
-from qimport.lower.kernel import Kernel, make_kernel
-from qimport.lower.placement import Buffer, Place, Placement, Space, Step
+from qimport.lower.kernel import Kernel, Strides, dense_strides, make_kernel
+from qimport.lower.placement import Buffer, Place, Placement, Space, Step, box
 
 
 @dataclass(frozen=True)
 class Operand:
     """Where a kernel finds a tensor: byte ``offset`` into input/output number ``index`` or into the arena.
 
-    States are the first part of the arena, and their offsets count from its begin, too.
+    States are the first part of the arena, and their offsets count from its begin, too. ``strides`` in
+    elements where it is part of a larger tensor, None = dense.
     """
 
     space: Space
     index: int
     offset: int
     type: TensorType
+    strides: Strides | None = None
 
     def __str__(self) -> str:
         where = f"{self.space}{self.index if self.space in ('input', 'output') else ''}"
-        return f"{where}+{self.offset}: {self.type}"
+        apart = "" if self.strides is None else f" strides {'x'.join(map(str, self.strides))}"
+        return f"{where}+{self.offset}: {self.type}{apart}"
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the first to behind the last element."""
+        if self.type.size == 0:
+            return 0
+        strides = self.strides or dense_strides(self.type.shape)
+        last = sum((size - 1) * step for size, step in zip(self.type.shape, strides, strict=True))
+        return (last + 1) * self.type.itemsize
 
 
 @dataclass(frozen=True)
@@ -202,14 +213,14 @@ def _schedule(placement: Placement) -> tuple[list[PlanCall], list[Lifetime]]:
             if index == len(lifetimes):
                 lifetimes.append(Lifetime(place.buffer.nbytes, time, time))
             lifetimes[index] = replace(lifetimes[index], last=time)
-        return Operand(place.buffer.space, index, place.offset, type_)
+        return Operand(place.buffer.space, index, place.offset, type_, place.strides)
 
     calls: list[PlanCall] = []
     for time, step in enumerate(placement.steps):
         if step.results:
             calls.append(_control_call(placement, step, partial(operand, time=time)))
             continue
-        kernel = make_kernel(step.group, step.result.row_stride, False)
+        kernel = make_kernel(step.group, step.result.strides, step.in_place)
         operands = tuple(operand(value.type, placement.find(value), time) for value in kernel.graph.inputs)
         result = operand(kernel.result.type, step.result, time)
         constants = tuple(value.data for value in kernel.constants() if value.data is not None)
@@ -251,7 +262,7 @@ def _reuse_operands(calls: list[PlanCall], lifetimes: list[Lifetime]) -> list[Pl
         if not isinstance(call, KernelCall):
             continue
         target = call.result
-        if target.space != "arena" or target.offset != 0 or call.kernel.result_row_stride is not None:
+        if target.space != "arena" or target.offset != 0 or target.strides is not None:
             continue
         mine = final(target.index)
         if lifetimes[mine].first != time or lifetimes[mine].nbytes != target.type.nbytes:
@@ -286,7 +297,7 @@ def _elementwise_operand(kernel: Kernel, position: int) -> bool:
 
 
 def check_plan(plan: Plan) -> None:
-    """Prove that every operand lies inside its tensor or the arena and that arena tensors are aligned.
+    """Prove that every operand lies inside its tensor or the arena, and that what is read is dense.
 
     Raises:
         CompilerBug: naming the call.
@@ -294,13 +305,12 @@ def check_plan(plan: Plan) -> None:
     for number, call in enumerate(plan.calls):
         for operand in (*call.operands, *call.results):
             limit = _limit(plan, operand)
-            stride = None
-            if isinstance(call, KernelCall) and operand is call.result:
-                stride = call.kernel.result_row_stride
-            end = operand.offset + _extent(operand.type, stride)
+            end = operand.offset + operand.extent
             start = plan.state_bytes if operand.space == "arena" else 0
             if operand.offset < start or end > limit:
                 raise CompilerBug(f"kernel call {number}: {operand} ends at {end} of {limit} bytes")
+        if isinstance(call, KernelCall):
+            _check_strides(number, call)
 
 
 def _limit(plan: Plan, operand: Operand) -> int:
@@ -309,12 +319,16 @@ def _limit(plan: Plan, operand: Operand) -> int:
     return (plan.inputs if operand.space == "input" else plan.outputs)[operand.index].nbytes
 
 
-def _extent(type_: TensorType, row_stride: int | None) -> int:
-    """Bytes from the first to behind the last element."""
-    if row_stride is None:
-        return type_.nbytes
-    rows = math.prod(type_.shape[:-1])
-    return ((rows - 1) * row_stride + type_.shape[-1]) * type_.itemsize
+def _check_strides(number: int, call: KernelCall) -> None:
+    """The kernel writes as its result is placed; it reads dense operands, a pad in place what lies inside."""
+    wanted = [replace(operand, strides=None) for operand in call.operands]
+    op, result = call.kernel.root.op, call.result
+    if isinstance(op, prim.Pad) and call.kernel.in_place:
+        type_ = call.operands[0].type
+        offset, strides = box(result.type, result.strides, op.before, type_.shape)
+        wanted = [replace(result, offset=result.offset + offset, type=type_, strides=strides)]
+    if list(call.operands) != wanted or result.strides != call.kernel.result_strides:
+        raise CompilerBug(f"kernel call {number}: {call.kernel.describe()} does not lie like its operands")
 
 
 __all__ = ["ALIGNMENT", "ControlCall", "KernelCall", "Operand", "Plan", "check_plan", "make_plan"]

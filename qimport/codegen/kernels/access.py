@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from qimport import prim
-from qimport.codegen.function import ELEMENTS, Index, KernelFunction
+from qimport.codegen.function import ELEMENTS, Index, KernelFunction, index
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import splat, vector_type
 from qimport.ir.graph import Node, Value
 from qimport.lower.kernel import Kernel
-
-Strides = tuple[int, ...]
-
-
-def dense_strides(shape: Sequence[int]) -> Strides:
-    """Elements between neighbours along each dimension of a row-major tensor."""
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 1, 0, -1):
-        strides[axis - 1] = strides[axis] * shape[axis]
-    return tuple(strides)
+from qimport.lower.kernel import Strides as Strides
+from qimport.lower.kernel import dense_strides as dense_strides
 
 
 def result_strides(kernel: Kernel) -> Strides:
-    """Strides of the result, whose rows may lie further apart than they are long."""
-    shape = kernel.result.type.shape
-    if kernel.result_row_stride is None or not shape:
-        return dense_strides(shape)
-    return dense_strides((*shape[:-1], kernel.result_row_stride))
+    """Strides of the result, which may be part of a larger tensor."""
+    return kernel.result_strides or dense_strides(kernel.result.type.shape)
 
 
 def broadcast_strides(shape: Sequence[int], wanted: Sequence[int]) -> Strides:
@@ -89,6 +79,36 @@ def offset(fn: KernelFunction, position: Sequence[Index], strides: Strides) -> I
     for place, stride in zip(position, strides, strict=True):
         total = fn.add(total, fn.mul(place, stride))
     return total
+
+
+def flat_offset(fn: KernelFunction, number: Index, shape: Sequence[int], strides: Strides) -> Index:
+    """Where element ``number`` of a row-major ``shape`` lies.
+
+    Neighbours step evenly; every dimension adds what lies between two of its elements as often as the end
+    of one was passed.
+    """
+    sizes, (steps,) = collapse(shape, [strides])
+    place = fn.mul(number, steps[-1])
+    for axis in range(1, len(sizes)):
+        gap = steps[axis - 1] - sizes[axis] * steps[axis]
+        passed = quotient(fn, number, math.prod(sizes[axis:]), math.prod(sizes))
+        place = fn.add(place, fn.mul(passed, gap))
+    return place
+
+
+def quotient(fn: KernelFunction, number: Index, divisor: int, limit: int) -> Index:
+    """``number // divisor`` of 0 <= ``number`` < ``limit``, a multiplication and a shift.
+
+    factor * divisor exceeds 2**shift by less than divisor. So number * factor / 2**shift exceeds the exact
+    quotient by less than number / 2**shift < 1 / divisor: too little to reach the next integer.
+    """
+    if isinstance(number, int):
+        return number // divisor
+    if limit >= 1 << 31:
+        return fn.b.udiv(number, index(divisor))
+    shift = limit.bit_length() + divisor.bit_length()
+    factor = -(-(1 << shift) // divisor)
+    return fn.b.lshr(fn.mul(number, factor), index(shift))
 
 
 def pointer_to(fn: KernelFunction, kernel: Kernel, layout: TableLayout, value: Value) -> Any:

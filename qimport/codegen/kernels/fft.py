@@ -19,7 +19,7 @@ PAIR = 2
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
     """Row by row; the passes alternate so that the last one writes the result."""
     operands = [value for value in kernel.root.inputs if value is not None]
-    if not isinstance(kernel.root.op, prim.Fft) or kernel.epilogue or kernel.result_row_stride is not None:
+    if not isinstance(kernel.root.op, prim.Fft) or kernel.epilogue or kernel.result_strides is not None:
         raise CompilerBug("a transform kernel is one prim.fft with a dense result")
     fn = access.start(module, name, kernel, target)
     source, roots = (access.pointer_to(fn, kernel, layout, value) for value in operands)

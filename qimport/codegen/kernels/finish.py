@@ -190,7 +190,8 @@ class _Epilogue:
             replace(source, strides=self._flat_strides(source.value.type.shape, source.strides[-1:]))
             for source in access.sources(fn, kernel, layout, kernel.epilogue)
         ]
-        self.strides = access.result_strides(kernel)[-2:]
+        self.pixels = kernel.result.type.shape[:-1]
+        self.strides = access.result_strides(kernel)
 
     def _flat_strides(self, shape: tuple[int, ...], channel: access.Strides) -> access.Strides:
         """Along flat pixels and channels; what is not of the result's shape is the same for every pixel."""
@@ -253,7 +254,8 @@ class _Epilogue:
         return source.load_masked(self.fn, position, lanes, valid)
 
     def _store(self, value: Any, pixel: Index, channel: Index, valid: int) -> None:
-        place = access.offset(self.fn, [pixel, channel], self.strides)
+        place = access.flat_offset(self.fn, pixel, self.pixels, self.strides[:-1])
+        place = self.fn.add(place, self.fn.mul(channel, self.strides[-1]))
         if lanes_of(value) == valid:
             access.store(self.fn, self.kernel, value, place)
         else:

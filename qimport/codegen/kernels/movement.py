@@ -29,6 +29,7 @@ class Mover:
         self.itemsize = itemsize(self.dtype)
         self.shape = kernel.result.type.shape
         self.strides = access.result_strides(kernel)
+        self.in_place = kernel.in_place
         operands = [value for value in kernel.root.inputs if value is not None]
         self.operands = [(access.pointer_to(fn, kernel, layout, v), v.type) for v in operands]
 
@@ -114,7 +115,7 @@ def _concat(move: Mover, op: prim.Concat) -> None:
 
 
 def _pad(move: Mover, op: prim.Pad) -> None:
-    """Fill the slabs before and after the operand along each dimension, then copy the operand."""
+    """Fill the slabs before and after the operand along each dimension; copy it unless it lies there."""
     source, x = move.operands[0]
     shape = x.shape
     inner, start = list(move.shape), 0
@@ -125,7 +126,8 @@ def _pad(move: Mover, op: prim.Pad) -> None:
         move.fill([*inner[:axis], after, *inner[axis + 1 :]], behind, op.value)
         start += before * stride
         inner[axis] = shape[axis]
-    move.copy(shape, start, source, 0, access.dense_strides(shape))
+    if not move.in_place:
+        move.copy(shape, start, source, 0, access.dense_strides(shape))
 
 
 Moves = dict[type[Operation], Callable[["Mover", Any], None]]

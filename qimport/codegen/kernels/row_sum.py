@@ -25,7 +25,7 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     fn = access.start(module, name, kernel, target)
     length, rows = x.type.shape[-1], kernel.result.type.size
     sums = _Rows(fn, access.pointer_to(fn, kernel, layout, x), length)
-    stride = kernel.result_row_stride or 1
+    shape, strides = kernel.result.type.shape, access.result_strides(kernel)
     period = PACKET if op.order == "packets" and length % PACKET else 1
 
     def row(number: Index, phase: int) -> None:
@@ -34,7 +34,7 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
             total = sums.packets(first, -phase * length % PACKET)
         else:
             total = sums.lanes(first, op.order == "fours")
-        access.store(fn, kernel, total, fn.mul(number, stride))
+        access.store(fn, kernel, total, access.flat_offset(fn, number, shape, strides))
 
     def group(number: Index) -> None:
         for phase in range(period):
