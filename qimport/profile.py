@@ -13,12 +13,15 @@ from qimport.arrays import Array
 from qimport.artefact import aligned_bytes, aligned_copy
 from qimport.codegen.backend import object_code
 from qimport.codegen.jit import load_object
-from qimport.codegen.peak import row_peak
+from qimport.codegen.peak import peak_loop
 from qimport.codegen.program import generate
 from qimport.compiler import Compilation
 from qimport.ir.graph import Node
 from qimport.lower.plan import KernelCall, PlanCall
 from qimport.prim import FloatMac, Mac
+
+PEAK_SAMPLES = 20
+"""How often the loops of :mod:`qimport.codegen.peak` run after each run of the model."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
     """Run a model ``rounds`` times and take the shortest time of each call of its plan.
 
     ``inputs``: contiguous arrays of the model's types. The clock is read between the calls of one run, so
-    every call finds the caches as it does in use.
+    every call finds the caches as it does in use. Peaks are measured between the runs, so that both see the
+    same machine.
 
     Raises:
         TargetError: this machine cannot run the code.
@@ -101,12 +105,17 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
     shown = np.ctypeslib.as_array(times)
     best = np.full(len(plan.calls), np.iinfo(np.int64).max)
     ticks, seconds = 0, 0.0
+    loops = {row: peak_loop(row, target) for row in program.rows}
+    peaks = {row: 0.0 for row, loop in loops.items() if loop is not None}
     for _ in range(rounds):
         started = time.perf_counter()
         code.timed(sources, results, arena.ctypes.data, constants.ctypes.data, times)
         seconds += time.perf_counter() - started
         ticks += int(shown[-1] - shown[0])
         best = np.minimum(best, np.diff(shown))
+        for row, loop in loops.items():
+            if loop is not None:
+                peaks[row] = max(peaks[row], *(loop() for _ in range(PEAK_SAMPLES)))
     return [
         CallTime(
             call.origin,
@@ -115,7 +124,7 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
             _macs(call),
             _bytes(call),
             int(count) * seconds / max(ticks, 1),
-            row_peak(row, target),
+            peaks.get(row),
         )
         for call, row, count in zip(plan.calls, program.rows, best, strict=True)
     ]

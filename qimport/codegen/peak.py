@@ -21,11 +21,8 @@ from qimport.codegen.jit import load_object
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, shuffle, vector_type
 
-SECONDS = 0.03
-"""How long one instruction is measured."""
-
-STEPS = 512
-"""Rounds of a loop: a call takes some microseconds, and the shortest of many is undisturbed."""
+DOT_STEPS, TILE_STEPS = 4096, 512
+"""Rounds of a loop: about 20 microseconds."""
 
 ACCUMULATORS = 12
 """Independent sums: more than the latency of a product times the products per cycle."""
@@ -33,38 +30,52 @@ ACCUMULATORS = 12
 TILE_BYTES, TILE_ROWS = 1024, 16
 
 
-@functools.cache
-def row_peak(row: str, target: Target) -> float | None:
-    """Products per second that the instruction of a kernel row reaches on one core; None for other rows.
+class Loop:
+    """A function that does ``macs`` products, and memory for it. A call gives the products per second.
 
-    Rows that choose no instruction by themselves are measured by the target's best dot product.
+    The best of many calls is undisturbed.
+    """
+
+    def __init__(self, function: KernelFunction, macs: int, target: Target) -> None:
+        self._macs = macs
+        self._code = load_object(object_code(str(function.module), target), function.function.name, target)
+        self._memory = np.zeros(64 + 64 + 4 * TILE_BYTES, np.uint8)
+        self._nothing = (ctypes.c_void_p * 1)()
+        start = -self._memory.ctypes.data % 64
+        self._memory[start : start + 64] = np.frombuffer(_configuration(), np.uint8)
+        begin = self._memory.ctypes.data + start
+        self._run = self._code.bound(self._nothing, self._nothing, begin, begin + 64)
+
+    def __call__(self) -> float:
+        """Run it once."""
+        before = time.perf_counter()
+        self._run()
+        return self._macs / (time.perf_counter() - before)
+
+
+@functools.cache
+def peak_loop(row: str, target: Target) -> Loop | None:
+    """The loop for the instruction of a kernel row; None for rows without products.
+
+    Rows that choose no instruction by themselves are judged by the target's best dot product.
 
     Raises:
         TargetError: this machine cannot run code for ``target``.
     """
     if row.startswith("mac_amx"):
-        return _measure(_tiles(target), 4 * TILE_ROWS * TILE_BYTES, target)
+        return Loop(_tiles(target), 4 * TILE_ROWS * TILE_BYTES * TILE_STEPS, target)
     if not row.startswith("mac_"):
         return None
     available = [dot for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS) if dot.available(target)]
     named = [dot for dot in available if row == f"mac_tile_{dot.name}"]
     dot = (named or available)[0]
-    return _measure(_products(dot, target), ACCUMULATORS * dot.lanes * dot.group, target)
+    return Loop(_products(dot, target), ACCUMULATORS * dot.lanes * dot.group * DOT_STEPS, target)
 
 
-def _measure(function: KernelFunction, macs: int, target: Target) -> float:
-    """The best of many calls of a function that does ``macs`` products per step."""
-    code = load_object(object_code(str(function.module), target), function.function.name, target)
-    memory = np.zeros(8 * TILE_BYTES + 128, np.uint8)
-    start = -memory.ctypes.data % 64
-    memory[start : start + 64] = np.frombuffer(_configuration(), np.uint8)
-    nothing = (ctypes.c_void_p * 1)()
-    run = code.bound(nothing, nothing, memory.ctypes.data + start, memory.ctypes.data + start + 64)
-    best, end = float("inf"), time.perf_counter() + SECONDS
-    while (before := time.perf_counter()) < end:
-        run()
-        best = min(best, time.perf_counter() - before)
-    return macs * STEPS / best
+def row_peak(row: str, target: Target, samples: int = 1000) -> float | None:
+    """The best of many samples of :func:`peak_loop`, some 20 ms."""
+    loop = peak_loop(row, target)
+    return None if loop is None else max(loop() for _ in range(samples))
 
 
 def _begin(target: Target) -> KernelFunction:
@@ -98,7 +109,7 @@ def _products(dot: DotProduct, target: Target) -> KernelFunction:
             accumulators[number] = dot.product(fn, accumulators[number], x, _joined(fn, registers))
         return [*accumulators, *registers]
 
-    for number, value in enumerate(list(fn.loop(0, STEPS, 1, step, [*sums, *weights]))[:ACCUMULATORS]):
+    for number, value in enumerate(list(fn.loop(0, DOT_STEPS, 1, step, [*sums, *weights]))[:ACCUMULATORS]):
         fn.store(value, fn.at(fn.result, 64 * number))
     fn.finish()
     return fn
@@ -129,7 +140,7 @@ def _tiles(target: Target) -> KernelFunction:
     tile("ldtilecfg", fn.tables)
     for number in range(4):
         tile("tilezero", number)
-    fn.loop(0, STEPS, 1, step)
+    fn.loop(0, TILE_STEPS, 1, step)
     tile("tilerelease")
     fn.finish()
     return fn
