@@ -7,7 +7,6 @@ and AArch64 runs under an emulator. ``QIMPORT_SWEEP=long`` tests many more sizes
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from kernel_harness import CompiledKernels, KernelModule, run_program, same_byte
 from mac_cases import MacCase, sample
 
 from qimport import prim
-from qimport.codegen import backend
 from qimport.codegen.host import resolve_target, why_not_runnable
 from qimport.codegen.program import generate
 from qimport.codegen.table import MAC_ROWS, Row, choose, rows_for
@@ -79,11 +77,6 @@ LONG_CHOICES: dict[str, Sequence[Any]] = {
     "multiplier": range(1, 6),
     "window": [(rows, columns) for rows in range(1, 6) for columns in range(1, 6)],
 }
-
-
-def row_named(name: str) -> Row:
-    """A row of the table."""
-    return next(row for row in MAC_ROWS if row.name == name)
 
 
 def is_best(row: Row, target: Target) -> bool:
@@ -198,82 +191,6 @@ def test_sweep_under_an_emulator(row: Row, target: Target, tmp_path: Path) -> No
 def test_every_row_has_a_target() -> None:
     """And the sweeps name every row, so that none is skipped unseen."""
     assert {row.name for row, _ in (*NATIVE_PAIRS, *NEON_PAIRS)} == {row.name for row in MAC_ROWS}
-
-
-def assembly(row: Row, target: str, choices: dict[str, Sequence[Any]]) -> str:
-    """The code of one layer in a row."""
-    (case,) = sample(1, 1, **{**POINTWISE, **choices})
-    module, operands = module_of(row, resolve_target(target), [case])
-    assert operands, f"{row.name} does not apply"
-    return backend.assembly(str(module.module), module.target)
-
-
-def inner_loops(text: str) -> list[list[str]]:
-    """Instructions of every basic block that jumps back to its own start."""
-    loops = []
-    for block in re.split(r"\n(?=\.LBB)", text):
-        label, *lines = block.split("\n")
-        jump = re.compile(rf"\s(j|b\.|cbn?z|tbn?z).*{re.escape(label.partition(':')[0])}\b")
-        ends = [number for number, line in enumerate(lines) if jump.search(line)]
-        if ends:
-            loops.append([line.strip() for line in lines[: ends[-1] + 1]])
-    return loops
-
-
-POINTWISE: dict[str, Sequence[Any]] = {
-    "kind": ("pointwise",),
-    "x_dtype": ("int8",),
-    "w_dtype": ("int8",),
-    "zeros": ("middle",),
-    "bias": ("small",),
-    "batch": (1,),
-    "height": (2,),
-    "width": (48,),
-    "inputs": (192,),
-    "outputs": (64,),
-    "stride": ((1, 1),),
-    "dilation": ((1, 1),),
-    "rounding": ("double_up",),
-    "per_channel": (True,),
-    "epilogue": ("clamp",),
-}
-
-LAYERS: dict[str, dict[str, Sequence[Any]]] = {
-    "pointwise": {},
-    "unsigned": {"x_dtype": ("uint8",), "w_dtype": ("uint8",)},
-    "window": {"kind": ("window",), "window": ((3, 3),), "inputs": (128,)},
-    "wide": {"inputs": (160,), "outputs": (320,), "width": (20,)},
-}
-"""What makes a layer different from :data:`POINTWISE`."""
-
-HOT: list[tuple[str, str, str]] = [
-    ("mac_tile_avx512vnni", "x86-64-vnni", r"vpdpbusd\s.*%zmm"),
-    ("mac_tile_avxvnni", "x86-64-avxvnni", r"vpdpbusd\s.*%ymm"),
-    ("mac_tile_avx512", "x86-64-v4", r"vpmaddwd\s.*%zmm"),
-    ("mac_tile_avx2", "x86-64-v3", r"vpmaddwd\s.*%ymm"),
-    ("mac_tile_sse2", "x86-64", r"pmaddwd\s.*%xmm"),
-    ("mac_amx", "x86-64-amx", r"tdpb[su]sd\s.*%tmm"),
-    ("mac_tile_dotprod", "arm64-dotprod", r"sdot\s+v\d+\.4s"),
-    ("mac_tile_neon", "arm64", r"smlal2?\s+v\d+\.4s"),
-]
-"""Rows, a target, and the instruction that must do the work."""
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize(("name", "target", "instruction"), HOT, ids=[name for name, _, _ in HOT])
-def test_the_hot_loop(name: str, target: str, instruction: str, layer: str) -> None:
-    """It is made of the row's instruction and keeps accumulators in registers; nothing saturates."""
-    text = assembly(row_named(name), target, LAYERS[layer])
-    assert "pmaddubsw" not in text
-
-    def products(lines: list[str]) -> int:
-        return sum(bool(re.search(instruction, line)) for line in lines)
-
-    hot = max(inner_loops(text), key=products)
-    assert products(hot) >= 4, "\n".join(hot)
-    stack = [line for line in hot if re.search(r"\(%rsp|\(%rbp|\[sp\b", line)]
-    spills = [line for line in stack if re.search(r"%[xyz]mm|\bq\d", line)]
-    assert not spills, "\n".join(hot)
 
 
 class Network:

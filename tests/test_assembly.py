@@ -1,0 +1,204 @@
+"""What hot loops are made of: a guard of speed that no busy machine can disturb.
+
+Every expectation counts instructions of an innermost loop in the assembly of one kernel. A change that makes
+a loop better may make a limit smaller; one that exceeds a limit has to say why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from assembly import assembly, hottest, innermost_loops, row_named
+from kernel_harness import kernel_of
+from mac_cases import sample
+
+from qimport import prim
+from qimport.codegen.table import rows_for
+from qimport.codegen.target import target_named
+from qimport.ir.graph import Builder, Value
+from qimport.ir.types import TensorType
+from qimport.lower.kernel import Kernel
+
+POINTWISE: dict[str, Sequence[Any]] = {
+    "kind": ("pointwise",),
+    "x_dtype": ("int8",),
+    "w_dtype": ("int8",),
+    "zeros": ("middle",),
+    "bias": ("small",),
+    "batch": (1,),
+    "height": (2,),
+    "width": (48,),
+    "inputs": (192,),
+    "outputs": (64,),
+    "stride": ((1, 1),),
+    "dilation": ((1, 1),),
+    "rounding": ("double_away",),
+    "per_channel": (True,),
+    "epilogue": ("clamp",),
+    "gaps": (None,),
+}
+
+THREE = ((3, 3),)
+
+LAYERS: dict[str, dict[str, Sequence[Any]]] = {
+    "pointwise": {},
+    "unsigned": {"x_dtype": ("uint8",), "w_dtype": ("uint8",)},
+    "window": {"kind": ("window",), "window": THREE, "inputs": (128,)},
+    "wide": {"inputs": (160,), "outputs": (320,), "width": (20,)},
+    "dense": {"kind": ("dense",), "width": (1,), "inputs": (640,), "outputs": (128,)},
+    "first": {"kind": ("window",), "window": THREE, "inputs": (3,), "outputs": (32,), "stride": ((2, 2),)},
+    "depthwise": {"kind": ("depthwise",), "window": THREE, "inputs": (128,), "multiplier": (1,)},
+    "words": {"x_dtype": ("int16",)},
+}
+"""What makes a layer different from :data:`POINTWISE`."""
+
+
+def layer(name: str, **choices: Sequence[Any]) -> Kernel:
+    """The kernel of a layer."""
+    (case,) = sample(1, 1, **{**POINTWISE, **LAYERS[name], **choices})
+    return case.kernel()[0]
+
+
+@dataclass(frozen=True)
+class Hot:
+    """A row for a target: the instruction that must do the work, and what it may cost.
+
+    ``most`` is, for each layer, how many instructions of the loop there may be for one of these.
+    """
+
+    row: str
+    target: str
+    instruction: str
+    most: dict[str, float]
+
+
+HOT = [
+    Hot("mac_amx", "x86-64-amx", r"^tdpb[su]sd\s.*%tmm",
+        {"pointwise": 3.5, "unsigned": 3.5, "window": 4.0, "wide": 3.5}),
+    Hot("mac_tile_avx512vnni", "x86-64-vnni", r"vpdpbusd\s.*%zmm",
+        {"pointwise": 2.1, "window": 2.1, "wide": 2.1, "dense": 2.8, "first": 3.1}),
+    Hot("mac_tile_avxvnni", "x86-64-avxvnni", r"vpdpbusd\s.*%ymm",
+        {"pointwise": 2.9, "window": 3.0, "wide": 2.9, "dense": 3.0, "first": 3.3}),
+    Hot("mac_tile_avx512", "x86-64-v4", r"vpmaddwd\s.*%zmm", {"pointwise": 4.3, "window": 4.3}),
+    Hot("mac_tile_avx2", "x86-64-v3", r"vpmaddwd\s.*%ymm",
+        {"pointwise": 4.2, "unsigned": 4.2, "window": 4.3, "dense": 4.0, "first": 4.7}),
+    Hot("mac_tile_sse2", "x86-64", r"pmaddwd\s.*%xmm", {"pointwise": 4.4, "window": 4.4}),
+    Hot("mac_tile_avx512vnni_words", "x86-64-vnni", r"vpdpwssd\s.*%zmm", {"words": 2.0}),
+    Hot("mac_tile_avx2_words", "x86-64-v3", r"vpmaddwd\s.*%ymm", {"words": 3.4}),
+    Hot("mac_tile_dotprod", "arm64-dotprod", r"^sdot\s+v\d+\.4s", {"pointwise": 1.8, "window": 1.8}),
+    Hot("mac_tile_neon", "arm64", r"^smlal2?\s+v\d+\.4s", {"pointwise": 1.3, "window": 1.3}),
+    Hot("mac_depthwise", "x86-64-vnni", r"vpdpbusd|vpmulld|vpmaddwd", {"depthwise": 5.3}),
+    Hot("mac_depthwise", "arm64", r"^(smlal2?|mla|sdot)\s", {"depthwise": 4.5}),
+]  # fmt: skip
+
+CASES = [pytest.param(hot, name, id=f"{hot.row}-{hot.target}-{name}") for hot in HOT for name in hot.most]
+
+
+@pytest.mark.parametrize(("hot", "name"), CASES)
+def test_the_hot_loop(hot: Hot, name: str) -> None:
+    """It is made of the row's instruction, keeps all in registers, calls nothing, and nothing saturates."""
+    kernel = layer(name)
+    text = assembly(kernel, hot.target, row_named(hot.row))
+    loop = hottest(text, hot.instruction)
+    products = loop.count(hot.instruction)
+    assert products >= 4, loop
+    assert not loop.spills, loop
+    assert not loop.count(r"^(callq?|bl)\s"), loop
+    assert len(loop.lines) <= hot.most[name] * products, f"{len(loop.lines) / products:.2f}\n{loop}"
+    assert "pmaddubsw" not in text
+
+
+@pytest.mark.parametrize("name", ["pointwise", "window", "wide"])
+def test_tiles_are_loaded_before_they_are_multiplied(name: str) -> None:
+    """In the other order the tile unit waits for every load, which takes two to three times as long."""
+    loop = hottest(assembly(layer(name), "x86-64-amx", row_named("mac_amx")), "tdpb")
+    order = "".join("L" if "tileload" in line else "P" for line in loop.matching("tileload|tdpb"))
+    assert re.fullmatch("(LLLLPPPP)+", order), order
+    products = [line.split()[-1] for line in loop.matching("tdpb")]
+    assert len(set(products)) == 4, "four tiles of sums"
+    assert not loop.count("tilestored"), loop
+
+
+@pytest.mark.parametrize("rounding", ["double_away", "double_up", "float32_even"])
+@pytest.mark.parametrize(
+    ("row", "target", "vector", "most"),
+    [
+        ("mac_amx", "x86-64-amx", 16, 13),
+        ("mac_tile_avx512vnni", "x86-64-vnni", 16, 13),
+        ("mac_tile_avx2", "x86-64-v3", 8, 20),
+    ],
+)
+def test_requantization_costs_few_instructions(
+    row: str, target: str, vector: int, most: int, rounding: str
+) -> None:
+    """``most`` for each vector of sums, from loading to storing, without any product of 64 bits."""
+    text = assembly(layer("pointwise", rounding=(rounding,)), target, row_named(row))
+    loop = hottest(text, r"vcvtdq2ps\s")
+    sums = loop.count(r"vcvtdq2ps\s")
+    assert sums >= 1, text
+    assert not loop.count(r"vpmul(u?dq|lq)\s"), loop
+    assert not loop.spills, loop
+    assert len(loop.lines) <= most * sums, f"{len(loop.lines) / sums:.1f} for {vector} sums\n{loop}"
+
+
+def table_kernel() -> Kernel:
+    """256 bytes, looked up by each of many."""
+    b = Builder()
+    x = Value(TensorType("int8", (1, 64, 64, 64)), "x")
+    table = b.constant(np.arange(256).astype(np.int8))
+    return kernel_of(b.nodes, b.emit(prim.Lut(), (x, table), x.type))
+
+
+@pytest.mark.parametrize(
+    ("target", "instruction", "count", "most"),
+    [
+        ("x86-64-amx", r"vperm[it]2b\s.*%zmm", 2, 10),
+        ("x86-64-vnni", r"vpshufb\s.*%zmm", 16, 62),
+        ("x86-64-v3", r"vpshufb\s.*%ymm", 16, 76),
+        ("arm64", r"^tb[lx]\s", 4, 14),
+    ],
+)
+def test_tables_of_bytes_stay_in_registers(target: str, instruction: str, count: int, most: int) -> None:
+    """A whole vector of bytes per round, by shuffles instead of a load for each byte."""
+    loop = hottest(assembly(table_kernel(), target), instruction)
+    assert loop.count(instruction) == count, loop
+    assert len(loop.lines) <= most, loop
+
+
+PERMITTED = {"memcpy", "memmove", "memset"}
+
+
+@pytest.mark.parametrize("target", ["x86-64-amx", "x86-64-v3", "x86-64", "arm64"])
+def test_kernels_call_nothing_but_their_own_parts(target: str) -> None:
+    for name in LAYERS:
+        kernel = layer(name)
+        text = assembly(kernel, target, rows_for(kernel, target_named(target))[0])
+        called = set(re.findall(r"\s(?:callq|bl)\s+(\w+)", text))
+        defined = set(re.findall(r"^(\w+):", text, re.MULTILINE))
+        assert called <= PERMITTED | defined
+
+
+LOOPS = """
+outer:
+.LBB0_1:
+	movl	%eax, %ecx
+.LBB0_2:	# a comment
+	addl	$1, %ecx
+	vmovups	%zmm1, 8(%rsp)
+	jne	.LBB0_2
+	jne	.LBB0_1
+	jmp	.LBB0_3
+.LBB0_3:
+	retq
+"""
+
+
+def test_innermost_loops_are_found() -> None:
+    (loop,) = innermost_loops(LOOPS)
+    assert [line.split()[0] for line in loop.lines] == ["addl", "vmovups", "jne"]
+    assert len(loop.spills) == 1
