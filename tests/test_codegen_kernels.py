@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import check, kernel_of
+from kernel_harness import CompiledKernels, KernelModule, check, kernel_of
 
 from qimport import fixedpoint, prim
 from qimport.codegen.host import resolve_target, why_not_runnable
@@ -228,6 +229,28 @@ def test_reduce(target: str, kind: str, dtype: str) -> None:
         type_ = TensorType("int32" if kind == "sum" else dtype, result)
         kernel = single(prim.Reduce(kind, axes), [TensorType(dtype, shape)], type_)  # type: ignore[arg-type]
         check(kernel, [codes(rng, dtype, shape)], target)
+
+
+def test_extrema_of_floats(target: str) -> None:
+    """Which of several zeros it is, and what NaN does, depends on the order."""
+    rng = np.random.default_rng(12)
+    special = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.5, -2.5], np.float32)
+    kinds, starts = ("max", "min", "max_last", "min_last"), ("neutral", "finite", "first")
+    layouts: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+        ((3, 70), (1,)),
+        ((2, 5, 19), (1, 2)),
+        ((7,), (0,)),
+    ]
+    module, shapes = KernelModule(resolve_target(target)), []
+    for kind, start, (shape, axes) in itertools.product(kinds, starts, layouts):
+        result = TensorType("float32", tuple(1 if i in axes else n for i, n in enumerate(shape)))
+        op = prim.Reduce(kind, axes, start)  # type: ignore[arg-type]
+        module.add(single(op, [TensorType("float32", shape)], result), name=f"kernel_{len(shapes)}")
+        shapes.append(shape)
+    compiled = CompiledKernels(module)
+    for emitted, shape in zip(module.kernels, shapes, strict=True):
+        for choice in (special, special[:2], special[:3], -np.abs(special), special[5:]):
+            compiled.check(emitted, [rng.choice(choice, shape)], f"on {target}")
 
 
 @pytest.mark.parametrize("axes", [(1, 2), (3,), (1, 2, 3)], ids=str)

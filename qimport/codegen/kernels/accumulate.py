@@ -41,6 +41,15 @@ class Accumulator:
         lowest, highest = INTEGER_RANGE.get(dtype, (0, 1))
         return {**_NEUTRAL, "max": lowest, "min": highest}[self.kind]
 
+    @property
+    def associative(self) -> bool:
+        """Whether elements of floats may be reduced in parts, as long as these come by index.
+
+        So may extrema that keep the best unless another is better: of equal zeros the first one stays, and
+        NaN is never taken. Those that take NaN forget what was before it.
+        """
+        return self.floating and self.kind in _COMPARISONS and not self.last
+
     def start(self, lanes: int) -> Any:
         """The value of nothing."""
         return constant(vector_type(self.element, lanes), self.initial)

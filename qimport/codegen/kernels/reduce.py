@@ -18,6 +18,9 @@ from qimport.errors import CompilerBug
 from qimport.ir.graph import Value
 from qimport.lower.kernel import Kernel
 
+PARTS = 8
+"""Parts of a row whose extrema are found side by side: each comparison waits for the one before."""
+
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
     """Vectors run along the last dimension: through the results if it stays, through the operand if not."""
@@ -114,11 +117,12 @@ class _Reduction:
     def _row_sum(self, first: Index) -> Any:
         """Vectors along the last dimension, what is left of each row one by one, then across the lanes.
 
-        Floats go one by one: their order is part of the result.
+        Floats go one by one, or in parts that follow each other: their order is part of the result.
         """
         length, lanes = self.sizes[-1], self.lanes
         whole = 0 if self.accumulator.floating else length - length % lanes
         start = [self.accumulator.start(lanes), self._start(first, 1)]
+        part = length // PARTS if self.accumulator.associative else 0
 
         def row(place: Index, totals: Sequence[Any]) -> list[Any]:
             def wide(k: Index, total: Any) -> list[Any]:
@@ -128,8 +132,23 @@ class _Reduction:
                 return [self._step(total, self.fn.add(place, k), 1)]
 
             vector = self.fn.loop(0, whole, lanes, wide, totals[:1])
-            scalar = self.fn.loop(whole, length, 1, single, totals[1:])
+            totals = [*vector, *self._parts(place, part, totals[1:])]
+            scalar = self.fn.loop(max(whole, part * PARTS), length, 1, single, totals[1:])
             return [*vector, *scalar]
 
         vector, scalar = self._over(self.sizes[:-1], first, start, row)
         return self.accumulator.step(scalar, self.accumulator.across(vector)) if whole else scalar
+
+    def _parts(self, place: Index, part: int, totals: Sequence[Any]) -> list[Any]:
+        """Take in ``PARTS`` neighbouring parts of a row, each reduced by itself while the others wait."""
+        if part == 0:
+            return list(totals)
+
+        def step(k: Index, *parts: Any) -> list[Any]:
+            places = (self.fn.add(place, self.fn.add(k, number * part)) for number in range(PARTS))
+            return [self._step(total, p, 1) for total, p in zip(parts, places, strict=True)]
+
+        (total,) = totals
+        for found in self.fn.loop(0, part, 1, step, [self.accumulator.start(1)] * PARTS):
+            total = self.accumulator.step(total, found)
+        return [total]
