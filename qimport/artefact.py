@@ -112,7 +112,8 @@ class StateInfo:
 class Artefact:
     """A compiled model without anything of this process in it.
 
-    ``entry`` is the symbol of ``void entry(inputs, outputs, arena, constants)`` in ``object_code``;
+    ``entry`` is the symbol of ``void entry(inputs, outputs, arena, constants)`` in ``object_code``; where
+    ``threads``, as many as work at a time, are more than one, it also takes a ``parallel_for`` and a pool;
     ``constants`` lies at a 64-byte aligned address and is read-only; ``initial_state`` is what the begin of
     the arena holds before the first call; ``plan`` is the kernel plan as text and ``rows`` the kernel row of
     every call.
@@ -126,6 +127,7 @@ class Artefact:
     signatures: tuple[SignatureInfo, ...]
     states: tuple[StateInfo, ...]
     arena_bytes: int
+    threads: int
     plan: str
     rows: tuple[str, ...]
     entry: str
@@ -169,6 +171,7 @@ class Artefact:
             ],
             "states": [asdict(state) | {"shape": list(state.shape)} for state in self.states],
             "arena_bytes": self.arena_bytes,
+            "threads": self.threads,
             "rows": list(self.rows),
             "entry": self.entry,
         }
@@ -272,6 +275,7 @@ def _assemble(description: Mapping[str, Any], members: Mapping[str, bytes]) -> A
         ),
         states=states,
         arena_bytes=int(description["arena_bytes"]),
+        threads=int(description["threads"]),
         plan=members["plan.txt"].decode(),
         rows=tuple(description["rows"]),
         entry=str(description["entry"]),

@@ -21,10 +21,14 @@ from qimport.frontend.model import Model
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import NUMERICS, Graph, Numerics
 from qimport.ir.text import print_graph
+from qimport.lower.parallel import split_plan
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import Plan, make_plan
 from qimport.model import CompiledModel
 from qimport.source import ModelSource, read_source
+
+MOST_THREADS = 256
+"""Of one call: more parts of a kernel would only be waited for."""
 
 STAGES = ("qnn", "prim", "plan", "llvm", "asm")
 """What :meth:`Compilation.text` prints."""
@@ -40,6 +44,7 @@ class Options:
     shapes: Shapes = field(default_factory=dict)
     subgraph: int = 0
     signature: str | None = None
+    threads: int = 1
 
 
 class Compilation:
@@ -78,8 +83,8 @@ class Compilation:
 
     @cached_property
     def plan(self) -> Plan:
-        """Kernel calls over one arena."""
-        return make_plan(self.prim)
+        """Kernel calls over one arena, the heavy ones in parts where there shall be several threads."""
+        return split_plan(make_plan(self.prim), self.options.threads)
 
     @cached_property
     def program(self) -> Program:
@@ -162,6 +167,7 @@ class Compilation:
                 for state in self.plan.states
             ),
             arena_bytes=self.plan.arena_bytes,
+            threads=self.plan.threads,
             plan=str(self.plan),
             rows=self.program.rows,
             entry=self.program.entry,
@@ -191,24 +197,24 @@ def compile(  # noqa: A001 - the public name
             ``builtin`` (its optimized kernels without a delegate) or ``xnnpack`` (the interpreter's default).
         batch: size of every leading dimension that the file leaves open; 1 by default.
         shapes: whole input shapes by tensor name or signature argument.
-        threads: 1; generated code runs on the thread that calls it.
+        threads: how many threads a call may use. The bytes are those of one thread. Calls that run at the
+            same time share one pool of threads, which one of them gets. Small models use one thread only.
         subgraph: which subgraph of the file.
         signature: compile the subgraph of this signature instead.
 
     Raises:
-        ArgumentError: an argument names nothing, or the file cannot be read.
+        ArgumentError: an argument names nothing or is no such number, or the file cannot be read.
         ModelError: the file is malformed.
         UnsupportedError: with every reason.
         TargetError: an unknown target.
     """
-    if threads != 1:
-        raise ArgumentError(f"threads is {threads}; generated code runs on the one thread that calls it")
     compilation = trace(
         model,
         target,
         numerics=numerics,
         batch=batch,
         shapes=shapes,
+        threads=threads,
         subgraph=subgraph,
         signature=signature,
     )
@@ -225,17 +231,20 @@ def trace(
     numerics: str = "reference",
     batch: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    threads: int = 1,
     subgraph: int = 0,
     signature: str | None = None,
 ) -> Compilation:
     """The stages of :func:`compile`; nothing but the arguments is looked at yet."""
     if not isinstance(batch, Integral | None):
         raise ArgumentError(f"batch is {batch!r}; expected a whole number")
+    if not isinstance(threads, int | Integral) or not 1 <= threads <= MOST_THREADS:
+        raise ArgumentError(f"threads is {threads!r}; expected a whole number from 1 to {MOST_THREADS}")
     if not isinstance(shapes, Mapping | None):
         raise ArgumentError(f"shapes is {shapes!r}; expected a mapping from names to sizes")
     content, source = read_source(model)
     mode, sizes = check_numerics(numerics), dict(shapes or {})
-    options = Options(resolve_target(target), mode, batch, sizes, subgraph, signature)
+    options = Options(resolve_target(target), mode, batch, sizes, subgraph, signature, int(threads))
     return Compilation(content, source, options)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qimport.codegen.host import resolve_target
 from qimport.codegen.target import Target
-from qimport.compiler import Compilation, Options, check_numerics
+from qimport.compiler import MOST_THREADS, Compilation, Options, check_numerics
 from qimport.errors import ArgumentError
 from qimport.frontend.memory import Variable
 from qimport.frontend.model import ELEMENT_TYPES, Model, Signature, SubGraph, Tensor
@@ -49,8 +49,7 @@ class Interpreter:
     - ``target`` is the target to compile for: ``host``, or a lesser one that this machine can run.
     - Only inputs can be set and resized.
     - ``allocate_tensors`` compiles; what cannot be compiled is refused there with every reason.
-    - ``num_threads`` is checked and changes nothing: code runs on the calling thread, and the bytes are those
-      of one thread.
+    - ``num_threads`` changes no byte: they are those of TFLite with one thread. At most 256 are used.
     - Tensors that are neither inputs, outputs, variables nor constants share memory, and reading them is an
       error unless ``experimental_preserve_all_tensors`` keeps them, which costs speed.
     - A view that ``tensor(index)()`` gave never blocks ``invoke``: buffers stay until the next
@@ -80,7 +79,7 @@ class Interpreter:
     ) -> None:
         if experimental_delegates:
             raise InterpreterError("delegates cannot be used: the whole model is compiled")
-        _check_threads(num_threads)
+        self._threads = _check_threads(num_threads)
         self._preserve = experimental_preserve_all_tensors
         self._compress_zero_points = experimental_compress_quantization_zero_points
         self._numerics = _choose_numerics(numerics, experimental_op_resolver_type, self._preserve)
@@ -186,7 +185,9 @@ class Interpreter:
         return self._parts[subgraph]
 
     def _trace(self, subgraph: int, shapes: Mapping[int, Sequence[int]]) -> Compilation:
-        options = Options(self._target, self._numerics, shapes=shapes, subgraph=subgraph)
+        options = Options(
+            self._target, self._numerics, shapes=shapes, subgraph=subgraph, threads=self._threads
+        )
         return Compilation(self._content, self._source, options)
 
 
@@ -396,13 +397,14 @@ def _wrong_dtype(array: Array, buffer: Array, tensor: Tensor) -> str:
     return f"{sentence}(real = {scale:.9g} * (code - {zero_point}))"
 
 
-def _check_threads(num_threads: int | None) -> None:
+def _check_threads(num_threads: int | None) -> int:
     if num_threads is None:
-        return
+        return 1
     if not isinstance(num_threads, int):
         raise InterpreterError("type of num_threads should be int")
     if num_threads < 1:
         raise InterpreterError("num_threads should >= 1")
+    return min(num_threads, MOST_THREADS)
 
 
 def _choose_numerics(numerics: str | None, resolver: Any, preserve: bool) -> Numerics:

@@ -84,6 +84,11 @@ class CompiledModel:
         return self._artefact.target
 
     @property
+    def threads(self) -> int:
+        """How many threads a call can use; 1 where no kernel is worth splitting."""
+        return self._artefact.threads
+
+    @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """The inputs in the order of the file."""
         return self._artefact.inputs
@@ -217,7 +222,9 @@ class CompiledModel:
         if self._code is None:
             with self._lock:
                 if self._code is None:
-                    self._code = load_object(self._artefact.object_code, self._artefact.entry, self.target)
+                    self._code = load_object(
+                        self._artefact.object_code, self._artefact.entry, self.target, self.threads
+                    )
         return self._code
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from qimport.codegen.peak import peak_loop
 from qimport.codegen.program import generate
 from qimport.compiler import Compilation
 from qimport.ir.graph import Node
-from qimport.lower.plan import KernelCall, PlanCall
+from qimport.lower.plan import ControlCall, ParallelCall, PlanCall, kernel_calls
 from qimport.prim import FloatMac, Mac
 
 PEAK_SAMPLES = 20
@@ -92,7 +92,7 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
     """
     plan, target = compilation.plan, compilation.options.target
     program = generate(plan, target, timed=True)
-    code = load_object(object_code(program.text, target), program.entry, target)
+    code = load_object(object_code(program.text, target), program.entry, target, plan.threads)
     constants = aligned_copy(program.constants)
     arena = aligned_bytes(plan.arena_bytes)
     arena[: plan.state_bytes] = np.frombuffer(plan.initial_state, np.uint8)
@@ -124,28 +124,46 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
             _macs(call),
             _bytes(call),
             int(count) * seconds / max(ticks, 1),
-            peaks.get(row),
+            None if row not in peaks else peaks[row] * len(kernel_calls(call)),
         )
-        for call, row, count in zip(plan.calls, program.rows, best, strict=True)
+        for call, row, count in zip(plan.calls, _rows(plan.calls, program.rows), best, strict=True)
     ]
 
 
+def _rows(calls: Sequence[PlanCall], rows: Sequence[str]) -> list[str]:
+    """The row of every call: that of its first part, and only the kind of control flow."""
+    found, position = [], 0
+    for call in calls:
+        found.append(rows[position + 1 if isinstance(call, ParallelCall) else position])
+        position += _row_count(call)
+    return found
+
+
+def _row_count(call: PlanCall) -> int:
+    """How many rows a program names for a call."""
+    if isinstance(call, ControlCall):
+        return 1 + sum(_row_count(inner) for body in call.bodies for inner in body.calls)
+    return 1 + len(call.parts) if isinstance(call, ParallelCall) else 1
+
+
 def _kernel(call: PlanCall) -> str:
-    return call.kernel.describe() if isinstance(call, KernelCall) else call.kind
+    if isinstance(call, ControlCall):
+        return call.kind
+    if isinstance(call, ParallelCall):
+        return f"{len(call.parts)} times {call.parts[0].kernel.describe()}"
+    return call.kernel.describe()
 
 
 def _bytes(call: PlanCall) -> int:
-    """Operands, constants and results, each once."""
-    constants = call.constants if isinstance(call, KernelCall) else ()
+    """Operands, constants and results, each once for every part."""
+    constants = [constant for part in kernel_calls(call) for constant in part.constants]
     tensors = sum(operand.type.nbytes for operand in (*call.operands, *call.results))
     return tensors + sum(constant.nbytes for constant in constants)
 
 
 def _macs(call: PlanCall) -> int:
-    """Multiply-accumulates of a call; 0 where its kernel has none, or for control flow."""
-    if not isinstance(call, KernelCall):
-        return 0
-    return sum(map(_macs_of_node, call.kernel.graph.nodes))
+    """Multiply-accumulates of a call; 0 where its kernels have none, or for control flow."""
+    return sum(_macs_of_node(node) for part in kernel_calls(call) for node in part.kernel.graph.nodes)
 
 
 def _macs_of_node(node: Node) -> int:

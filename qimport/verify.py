@@ -90,6 +90,7 @@ def verify_model(
     target: str | Target = "host",
     batch: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    threads: int = 1,
     signature: str | None = None,
     per_layer: bool = False,
 ) -> Report:
@@ -104,7 +105,9 @@ def verify_model(
         OracleError: the interpreter is missing, or refuses the model or an input.
         QimportError: as :func:`qimport.compile`.
     """
-    compilation = trace(model, target, numerics=numerics, batch=batch, shapes=shapes, signature=signature)
+    compilation = trace(
+        model, target, numerics=numerics, batch=batch, shapes=shapes, threads=threads, signature=signature
+    )
     if per_layer and compilation.imported.subgraph:
         raise ArgumentError("tensors can be compared only in the first subgraph of a model")
     compiled = CompiledModel(compilation.artefact())

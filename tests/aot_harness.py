@@ -60,9 +60,11 @@ def build(
     numerics: Numerics = "reference",
     name: str | None = None,
     prefix: str | None = None,
+    plan: Plan | None = None,
 ) -> list[Path]:
-    """Write the files of a model."""
-    inputs, outputs, plan = planned(model, numerics)
+    """Write the files of a model, perhaps with another plan of it."""
+    inputs, outputs, usual = planned(model, numerics)
+    plan = plan or usual
     return write_objects(
         name or model, inputs, outputs, plan, resolve_target(target), numerics, directory, prefix
     )

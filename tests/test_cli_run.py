@@ -155,6 +155,16 @@ def test_build_writes_three_files(relu: Path, tmp_path: Path) -> None:
     assert "int my_net_run(" in (out / "net.h").read_text()
 
 
+def test_threads_change_no_byte(tmp_path: Path) -> None:
+    for threads in (1, 3):
+        options = ("--threads", threads, "--random", 0, "--output", tmp_path / f"{threads}.npy")
+        succeed("run", DIGITS, *options)
+    assert (tmp_path / "1.npy").read_bytes() == (tmp_path / "3.npy").read_bytes()
+    report = json.loads(succeed("build", DIGITS, "--threads", 2, "-o", tmp_path, "--json"))
+    assert report["threads"] == 1, "nothing in this model is worth splitting"
+    assert "threads is 0" in fail(4, "run", DIGITS, "--threads", 0, "--random", 0)
+
+
 def test_build_into_impossible_places(relu: Path) -> None:
     fail(4, "build", relu, "-o", relu)
     fail(4, "build", relu, "-o", relu / "below")

@@ -67,6 +67,7 @@ def compiled(graph: Graph) -> CompiledModel:
         signatures=(),
         states=states,
         arena_bytes=plan.arena_bytes,
+        threads=plan.threads,
         plan=str(plan),
         rows=program.rows,
         entry=program.entry,

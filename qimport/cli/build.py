@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 import click
 
 from qimport.cli.files import model_source
-from qimport.cli.options import json_option, model_argument, numerics_option, shape_options, target_option
+from qimport.cli.options import (
+    json_option,
+    model_argument,
+    numerics_option,
+    shape_options,
+    target_option,
+    threads_option,
+)
 from qimport.cli.text import print_json, working
 from qimport.codegen.aot import write_objects
 from qimport.compiler import trace
@@ -22,6 +29,7 @@ from qimport.compiler import trace
 @click.option("--name", help="Name of the files (default: the model's).")
 @click.option("--prefix", help="Begin of every C symbol (default: the name).")
 @numerics_option
+@threads_option
 @shape_options
 @json_option
 def command(
@@ -31,6 +39,7 @@ def command(
     name: str | None,
     prefix: str | None,
     numerics: str,
+    threads: int,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
     signature: str | None,
@@ -39,10 +48,17 @@ def command(
     """Write an object file, its C header and an example program.
 
     NAME.o is position independent and calls nothing but memcpy, memmove and memset; NAME.h documents the
-    function NAME_run and every tensor; NAME_example.c is a complete program around it.
+    function NAME_run and every tensor; NAME_example.c is a complete program around it. With --threads there
+    is NAME_run_parallel, too, which hands its work to the caller's threads.
     """
     stages = trace(
-        model_source(model), target, numerics=numerics, batch=batch, shapes=shapes, signature=signature
+        model_source(model),
+        target,
+        numerics=numerics,
+        batch=batch,
+        shapes=shapes,
+        threads=threads,
+        signature=signature,
     )
     chosen = stages.options
     with working("compiling"):
@@ -64,6 +80,7 @@ def command(
                 "numerics": chosen.numerics,
                 "arena_bytes": stages.plan.arena_bytes,
                 "state_bytes": stages.plan.state_bytes,
+                "threads": stages.plan.threads,
             }
         )
         return

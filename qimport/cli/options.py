@@ -38,6 +38,15 @@ target_option = click.option(
     "--target", default="host", metavar="T", show_default=True, help="See `qimport targets`."
 )
 
+threads_option = click.option(
+    "--threads",
+    type=int,
+    default=1,
+    metavar="N",
+    show_default=True,
+    help="How many threads a call may use; the bytes stay the same.",
+)
+
 numerics_option = click.option(
     "--numerics",
     type=click.Choice(NUMERICS),

@@ -10,7 +10,14 @@ import numpy as np
 
 from qimport.artefact import TensorInfo
 from qimport.cli.files import Array, model_source, read_inputs, write_outputs
-from qimport.cli.options import json_option, model_argument, numerics_option, shape_options, target_option
+from qimport.cli.options import (
+    json_option,
+    model_argument,
+    numerics_option,
+    shape_options,
+    target_option,
+    threads_option,
+)
 from qimport.cli.text import format_shape, print_json, print_table, shorten, working
 from qimport.compiler import compile as compile_model
 from qimport.model import CompiledModel
@@ -44,6 +51,7 @@ MOST_ROWS = 16
 )
 @numerics_option
 @target_option
+@threads_option
 @shape_options
 @json_option
 def command(
@@ -56,6 +64,7 @@ def command(
     top: int,
     numerics: str,
     target: str,
+    threads: int,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
     signature: str | None,
@@ -73,7 +82,13 @@ def command(
         raise click.UsageError("--json and --output - both want stdout")
     with working("compiling"):
         compiled = compile_model(
-            model_source(model), target, numerics=numerics, batch=batch, shapes=shapes, signature=signature
+            model_source(model),
+            target,
+            numerics=numerics,
+            batch=batch,
+            shapes=shapes,
+            threads=threads,
+            signature=signature,
         )
     if seed is not None:
         inputs = random_inputs(compiled.inputs, seed)

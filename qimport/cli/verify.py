@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from qimport.cli.files import model_source
-from qimport.cli.options import json_option, model_argument, shape_options, target_option
+from qimport.cli.options import json_option, model_argument, shape_options, target_option, threads_option
 from qimport.cli.text import print_json, working
 from qimport.ir.graph import NUMERICS
 from qimport.oracle import Oracle
@@ -35,6 +35,7 @@ DIFFERENT = 1
 )
 @click.option("--per-layer", is_flag=True, help="Compare every tensor and name the first that differs.")
 @target_option
+@threads_option
 @shape_options
 @json_option
 def command(
@@ -43,6 +44,7 @@ def command(
     seeds: int,
     per_layer: bool,
     target: str,
+    threads: int,
     batch: int | None,
     shapes: Mapping[str, Sequence[int]],
     signature: str | None,
@@ -66,6 +68,7 @@ def command(
                     target=target,
                     batch=batch,
                     shapes=shapes,
+                    threads=threads,
                     signature=signature,
                     per_layer=per_layer,
                 )

@@ -1,7 +1,8 @@
 """Ahead of time: a model as NAME.o, NAME.h and NAME_example.c, for a C program that carries no run-time.
 
 The object file holds the kernels, the constants and two functions of C linkage: NAME_run, which checks its
-arguments before it enters the generated program, and NAME_arena_size; models with state have NAME_reset, too.
+arguments before it enters the generated program, and NAME_arena_size; models with state have NAME_reset, too,
+and those for several threads NAME_run_parallel.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def write_objects(
         target,
         numerics,
         plan.state_bytes,
+        plan.threads,
     )
     contents = {
         f"{file}.o": object_file(api, plan),
@@ -111,7 +113,9 @@ def add_c_api(api: Interface, program: Program, initial_state: bytes = b"") -> N
     entry.linkage = "internal"
     constants = _constants(module, f"{api.prefix}_constants", program.constants)
     _define_arena_size(module, api)
-    _define_run(module, api, entry, constants)
+    _define_run(module, api, entry, constants, parallel=False)
+    if api.threads > 1:
+        _define_run(module, api, entry, constants, parallel=True)
     if api.state_bytes:
         _define_reset(module, api, _constants(module, f"{api.prefix}_initial_state", initial_state))
 
@@ -134,11 +138,18 @@ def _define_arena_size(module: Any, api: Interface) -> None:
     ir.IRBuilder(function.append_basic_block("entry")).ret(ir.Constant(I64, api.arena_bytes))
 
 
-def _define_run(module: Any, api: Interface, entry: Any, constants: Any) -> None:
-    """``int NAME_run(inputs, outputs, arena)``: check everything, then enter the program."""
-    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR, PTR]), f"{api.prefix}_run")
+def _define_run(module: Any, api: Interface, entry: Any, constants: Any, parallel: bool) -> None:
+    """``int NAME_run(inputs, outputs, arena)``: check everything, then enter the program.
+
+    ``parallel``: ``int NAME_run_parallel(inputs, outputs, arena, parallel_for, pool)``; NAME_run is as if
+    ``parallel_for`` were NULL.
+    """
+    name = f"{api.prefix}_run_parallel" if parallel else f"{api.prefix}_run"
+    function = ir.Function(module, ir.FunctionType(I32, [PTR] * (5 if parallel else 3)), name)
     function.attributes.add("nounwind")
-    inputs, outputs, arena = function.args
+    inputs, outputs, arena, *threading = function.args
+    if api.threads > 1 and not parallel:
+        threading = [ir.Constant(PTR, None)] * 2
     b = ir.IRBuilder(function.append_basic_block("entry"))
     _require_pointers(b, inputs, len(api.inputs), "ERROR_INPUT")
     _require_pointers(b, outputs, len(api.outputs), "ERROR_OUTPUT")
@@ -146,7 +157,7 @@ def _define_run(module: Any, api: Interface, entry: Any, constants: Any) -> None
         _require_arena(b, arena, api)
     if api.target.needs_tile_permission:
         _fail_if(b, _differs_from_zero(b, _request_tiles(b)), "ERROR_TILES")
-    b.call(entry, [inputs, outputs, arena, _opaque(b, constants)])
+    b.call(entry, [inputs, outputs, arena, _opaque(b, constants), *threading])
     b.ret(ir.Constant(I32, _CODES["OK"]))
 
 

@@ -59,3 +59,11 @@ def assembly(text: str, target: Target) -> str:
     """Assembly text."""
     module, machine = optimized(text, target)
     return str(machine.emit_assembly(module))
+
+
+def engine_of(object_code: bytes, target: Target) -> Any:
+    """An execution engine that owns the memory into which an ELF object of ``target`` is loaded."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(target))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
+    engine.finalize_object()
+    return engine

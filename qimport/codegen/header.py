@@ -1,4 +1,4 @@
-"""The C header of a compiled model: one documented function, and macros that say all about its tensors."""
+"""The C header of a compiled model: documented functions, and macros that say all about its tensors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Interface:
     """All that the C side of a compiled model depends on.
 
     ``name`` is the model's own name, for readers; ``file`` the files' name without ending; ``prefix`` begins
-    every symbol and, in capitals, every macro.
+    every symbol and, in capitals, every macro. ``threads`` is how many a call can use.
     """
 
     name: str
@@ -98,6 +98,7 @@ class Interface:
     target: Target
     numerics: Numerics
     state_bytes: int = 0
+    threads: int = 1
 
     @property
     def macro(self) -> str:
@@ -271,7 +272,30 @@ int {p}_run(const void *const *inputs, void *const *outputs, void *arena);
 
 /* {m}_ARENA_BYTES as the object file knows it: unequal if object and header are not of one build. */
 size_t {p}_arena_size(void);
-{_reset(api)}"""
+{_parallel(api)}{_reset(api)}"""
+
+
+def _parallel(api: Interface) -> str:
+    """What models for several threads have besides."""
+    if api.threads == 1:
+        return ""
+    p, m = api.prefix, api.macro
+    return f"""
+/* At how many threads the work of a call is aimed. */
+#define {m}_THREADS {api.threads}
+
+/* One part of the work: returns when it is done. It never waits for another part. */
+typedef void (*{p}_task)(void *context, size_t index);
+
+/* Must call task(context, i) once for every i < count and return when all these calls have returned. They may
+ * run in any order, on any threads, at the same time. pool is what {p}_run_parallel was given. */
+typedef void (*{p}_parallel_for)(void *pool, {p}_task task, void *context, size_t count);
+
+/* {p}_run on the caller's threads: calls parallel_for, once for each heavy layer, with at most THREADS parts.
+ * The outputs are the same bytes. If parallel_for is NULL, everything runs on the calling thread. */
+int {p}_run_parallel(const void *const *inputs, void *const *outputs, void *arena,
+{" " * len(f"int {p}_run_parallel(")}{p}_parallel_for parallel_for, void *pool);
+"""
 
 
 def _reset(api: Interface) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
+
 from qimport import prim
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Array, Graph
@@ -49,6 +51,27 @@ class Operand:
         strides = self.strides or dense_strides(self.type.shape)
         last = sum((size - 1) * step for size, step in zip(self.type.shape, strides, strict=True))
         return (last + 1) * self.type.itemsize
+
+    def apart(self, other: Operand) -> bool:
+        """Whether no byte belongs to both."""
+        ends = [operand.offset + operand.extent for operand in (self, other)]
+        if self.space != other.space or (self.space != "arena" and self.index != other.index):
+            return True
+        if ends[0] <= other.offset or ends[1] <= self.offset:
+            return True
+        first, size = min(self.offset, other.offset), self.type.itemsize
+        if size != other.type.itemsize or (self.offset - other.offset) % size:
+            return False
+        marks = np.zeros((max(ends) - first) // size, bool)
+        marks[self.positions((self.offset - first) // size)] = True
+        return not marks[other.positions((other.offset - first) // size)].any()
+
+    def positions(self, start: int) -> Array:
+        """The index of every element in an array in which the first one is number ``start``."""
+        found = np.array([start])
+        for size, step in zip(self.type.shape, self.strides or dense_strides(self.type.shape), strict=True):
+            found = (found[:, None] + np.arange(size) * step).ravel()
+        return found
 
 
 @dataclass(frozen=True)
@@ -122,7 +145,40 @@ class ControlCall:
         return found
 
 
-PlanCall = KernelCall | ControlCall
+@dataclass(frozen=True)
+class ParallelCall:
+    """Kernel calls that may run at the same time: none writes a byte that another one touches."""
+
+    parts: tuple[KernelCall, ...]
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What all of them read."""
+        return tuple(operand for part in self.parts for operand in part.operands)
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        """What all of them write."""
+        return tuple(part.result for part in self.parts)
+
+    @property
+    def origin(self) -> str:
+        """The operators that every part belongs to."""
+        return self.parts[0].origin
+
+    def relocate(self, move: Callable[[Operand], Operand]) -> ParallelCall:
+        """The same on operands that ``move`` gives."""
+        return ParallelCall(tuple(part.relocate(move) for part in self.parts))
+
+    def lines(self) -> list[str]:
+        """What is printed of it: the parts below their number."""
+        return [
+            f"parallel: {len(self.parts)}",
+            *(f"    {line}" for part in self.parts for line in part.lines()),
+        ]
+
+
+PlanCall = KernelCall | ControlCall | ParallelCall
 
 
 @dataclass(frozen=True)
@@ -139,7 +195,8 @@ class StatePlace:
 class Plan:
     """A whole model as kernel calls; the caller supplies inputs, outputs and ``arena_bytes`` of memory.
 
-    The first ``state_bytes`` of it hold the ``states`` from call to call.
+    The first ``state_bytes`` of it hold the ``states`` from call to call. ``threads`` is how many can work at
+    the same time, more than one if there is a :class:`ParallelCall`.
     """
 
     name: str
@@ -149,6 +206,7 @@ class Plan:
     arena_bytes: int
     states: tuple[StatePlace, ...] = ()
     state_bytes: int = 0
+    threads: int = 1
 
     @property
     def initial_state(self) -> bytes:
@@ -309,8 +367,17 @@ def check_plan(plan: Plan) -> None:
             start = plan.state_bytes if operand.space == "arena" else 0
             if operand.offset < start or end > limit:
                 raise CompilerBug(f"kernel call {number}: {operand} ends at {end} of {limit} bytes")
-        if isinstance(call, KernelCall):
-            _check_strides(number, call)
+        for part in kernel_calls(call):
+            _check_strides(number, part)
+        if isinstance(call, ParallelCall):
+            _check_apart(number, call)
+
+
+def kernel_calls(call: PlanCall) -> tuple[KernelCall, ...]:
+    """The kernel calls that a call of a plan consists of; none for control flow."""
+    if isinstance(call, ControlCall):
+        return ()
+    return call.parts if isinstance(call, ParallelCall) else (call,)
 
 
 def _limit(plan: Plan, operand: Operand) -> int:
@@ -331,4 +398,23 @@ def _check_strides(number: int, call: KernelCall) -> None:
         raise CompilerBug(f"kernel call {number}: {call.kernel.describe()} does not lie like its operands")
 
 
-__all__ = ["ALIGNMENT", "ControlCall", "KernelCall", "Operand", "Plan", "check_plan", "make_plan"]
+def _check_apart(number: int, call: ParallelCall) -> None:
+    """No part writes what another one reads or writes."""
+    for index, part in enumerate(call.parts):
+        others = [other for place, other in enumerate(call.parts) if place != index]
+        for touched in [operand for other in others for operand in (*other.operands, other.result)]:
+            if not part.result.apart(touched):
+                raise CompilerBug(f"kernel call {number}: {part.result} meets {touched} of another part")
+
+
+__all__ = [
+    "ALIGNMENT",
+    "ControlCall",
+    "KernelCall",
+    "Operand",
+    "ParallelCall",
+    "Plan",
+    "check_plan",
+    "kernel_calls",
+    "make_plan",
+]

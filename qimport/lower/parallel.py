@@ -1,0 +1,145 @@
+"""Plans for several threads: heavy kernel calls become groups of calls that write parts of the result.
+
+Kernels stay functions of one thread, and the bytes are those of one thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from qimport import prim
+from qimport.ir.graph import Node
+from qimport.lower.kernel import Kernel
+from qimport.lower.partition import Part, Span, flattened, part
+from qimport.lower.plan import KernelCall, ParallelCall, Plan, PlanCall, check_plan
+
+SMALLEST_WORK = 2_000_000
+"""Kernels of less work stay whole: handing out parts and waiting for them costs one to five microseconds."""
+
+BYTE = 32
+"""Multiply-accumulates of a matrix unit while one byte comes from memory that another core wrote."""
+
+FETCHED = 32
+"""The same while one byte comes that another core has just written."""
+
+DEPTHWISE = 16
+"""The same beside a multiply-accumulate of vector code that uses each element of its input a few times."""
+
+ELEMENT_STEP = 16
+"""The same beside one elementwise node on one element."""
+
+CHANNELS = 32
+"""Parts of channels hold a multiple: what matrix units take at a time."""
+
+
+def split_plan(plan: Plan, threads: int, smallest: int = SMALLEST_WORK) -> Plan:
+    """``plan`` for up to ``threads`` threads.
+
+    Calls of less work than ``smallest`` stay whole, and so does control flow, inside which nothing is split.
+    Operands and results stay where they are, so lifetimes are those of the whole calls.
+    """
+    if threads == 1:
+        return plan
+    calls = tuple(_split_call(call, threads, smallest) for call in plan.calls)
+    if not any(isinstance(call, ParallelCall) for call in calls):
+        return plan
+    result = replace(plan, calls=calls, threads=threads)
+    check_plan(result)
+    return result
+
+
+def work(kernel: Kernel) -> int:
+    """What a kernel costs, roughly, in multiply-accumulates of a matrix unit."""
+    touched = (*kernel.graph.inputs, *kernel.constants(), kernel.result)
+    total = BYTE * sum(value.type.nbytes for value in touched)
+    for node in kernel.graph.nodes:
+        total += _work_of_node(node)
+    return total
+
+
+def _work_of_node(node: Node) -> int:
+    op, size = node.op, node.outputs[0].type.size
+    if isinstance(op, prim.Mac | prim.FloatMac):
+        weights = node.inputs[1]
+        assert weights is not None
+        outputs = node.outputs[0].type.shape[3]
+        products = size * (weights.type.size // outputs)
+        return products * (DEPTHWISE if op.groups > 1 or isinstance(op, prim.FloatMac) else 1)
+    if isinstance(op, prim.Window):
+        return size * math.prod(op.size) * ELEMENT_STEP
+    if isinstance(op, prim.Reduce | prim.RowSum):
+        return node.inputs[0].type.size * ELEMENT_STEP if node.inputs[0] else 0
+    return size * ELEMENT_STEP
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to cut a kernel, along ``axis`` of its result."""
+
+    kernel: Kernel
+    axis: int
+    parts: tuple[Part, ...]
+
+    @property
+    def cost(self) -> float:
+        """The work of the largest part, and what cores fetch from each other.
+
+        Rows of an image are mostly computed where the rows they depend on were; channels need all of the
+        input, and the kernels after it all channels.
+        """
+        largest = max(work(piece.kernel) for piece in self.parts)
+        if self.axis < len(self.kernel.result.type.shape) - 1:
+            return largest
+        images = (*self.kernel.graph.inputs, self.kernel.result)
+        fetched = sum(value.type.nbytes for value in images) * (1 - 1 / len(self.parts))
+        return largest + FETCHED * fetched
+
+
+def _split_call(call: PlanCall, threads: int, smallest: int) -> PlanCall:
+    """The call in parts, if it is worth it and can be cut."""
+    if not isinstance(call, KernelCall) or work(call.kernel) < smallest:
+        return call
+    ways = list(_ways(flattened(call.kernel), threads))
+    if not ways:
+        return call
+    best = min(ways, key=lambda way: way.cost)
+    return ParallelCall(tuple(_call_of(call, piece) for piece in best.parts))
+
+
+def _ways(kernel: Kernel, threads: int) -> Iterator[_Way]:
+    """Along the first dimension that can be cut, and along channels."""
+    shape = kernel.result.type.shape
+    outer = next((axis for axis, size in enumerate(shape) if size > 1), None)
+    if outer is None:
+        return
+    for axis in dict.fromkeys((outer, len(shape) - 1)):
+        unit = CHANNELS if axis == len(shape) - 1 else 1
+        spans = even_spans(axis, shape[axis], threads, unit)
+        pieces = [part(kernel, span) for span in spans]
+        parts = tuple(piece for piece in pieces if piece is not None)
+        if len(spans) > 1 and len(parts) == len(spans):
+            yield _Way(kernel, axis, parts)
+
+
+def even_spans(axis: int, size: int, count: int, unit: int) -> list[Span]:
+    """Up to ``count`` parts of a dimension whose sizes differ by at most ``unit``, in multiples of it."""
+    units = math.ceil(size / unit)
+    count = min(count, units)
+    ends = [min(size, unit * (units * (number + 1) // count)) for number in range(count)]
+    return [Span(axis, first, last) for first, last in zip([0, *ends], ends, strict=False)]
+
+
+def _call_of(call: KernelCall, piece: Part) -> KernelCall:
+    """The call of a part."""
+    inputs = zip(call.operands, piece.operands, piece.kernel.graph.inputs, strict=True)
+    operands = tuple(
+        replace(operand, offset=operand.offset + begin * value.type.itemsize, type=value.type)
+        for operand, begin, value in inputs
+    )
+    result = piece.kernel.result.type
+    begin = call.result.offset + piece.result * result.itemsize
+    place = replace(call.result, offset=begin, type=result, strides=piece.kernel.result_strides)
+    constants = tuple(value.data for value in piece.kernel.constants() if value.data is not None)
+    return KernelCall(piece.kernel, operands, place, constants, call.origin)

@@ -1,0 +1,392 @@
+"""Plans for several threads: parts of kernels, the pool that runs them, the same bytes as from one thread."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import pickle
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aot_harness import CC, STRICT, build, planned, run_tool
+from conftest import ROOT
+from kernel_harness import kernel_of, run_program, same_bytes
+from prim_graphs import PrimGraph
+from test_plan import Machine, random_inputs
+
+import qimport
+from qimport import compiler, oracle, prim
+from qimport.codegen.host import resolve_target
+from qimport.codegen.pool import ThreadPool, shared_pool
+from qimport.codegen.program import generate
+from qimport.errors import CompilerBug
+from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Numerics, Value
+from qimport.ir.interpret import interpret
+from qimport.ir.types import TensorType
+from qimport.lower.kernel import Kernel
+from qimport.lower.parallel import even_spans, split_plan
+from qimport.lower.partition import Part, Span, flattened, part
+from qimport.lower.pipeline import lower
+from qimport.lower.plan import ParallelCall, Plan, check_plan, kernel_calls, make_plan
+from qimport.model import CompiledModel
+from tests.random_graphs import RandomGraph
+
+MODELS = [ROOT / "models" / f"{name}.tflite" for name in ("mobile_int8", "inception_uint8")]
+MOBILE = MODELS[0]
+ALL = partial(split_plan, smallest=0)
+"""Splits everything that can be split."""
+
+
+@pytest.fixture
+def split_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models as small as those of the tests are split, too."""
+    monkeypatch.setattr(compiler, "split_plan", ALL)
+
+
+# Plans
+
+
+def one_by_one(plan: Plan, seed: int) -> Plan:
+    """The same with the parts as calls of their own, in some order."""
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(len(kernel_calls(call))) for call in plan.calls]
+    calls = [kernel_calls(c)[i] for c, order in zip(plan.calls, orders, strict=True) for i in order]
+    return dataclasses.replace(plan, calls=tuple(calls), threads=1)
+
+
+def check(graph: Graph, threads: int, seed: int) -> int:
+    """Compare what the parts compute with the graph; the number of calls in parts."""
+    plan, inputs = ALL(make_plan(graph), threads), random_inputs(graph, seed)
+    found = Machine(one_by_one(plan, seed), inputs).run()
+    for mine, wanted in zip(found, interpret(graph, inputs), strict=True):
+        assert same_bytes(mine, wanted), str(plan)
+    groups = [call for call in plan.calls if isinstance(call, ParallelCall)]
+    assert all(2 <= len(call.parts) <= threads for call in groups)
+    assert plan.threads == (threads if groups else 1)
+    return len(groups)
+
+
+def test_random_graphs_in_parts() -> None:
+    groups = [check(PrimGraph(seed).grow(4 + seed % 13), 2 + seed % 4, seed) for seed in range(60)]
+    assert np.mean(groups) > 2
+
+
+def test_random_networks_in_parts() -> None:
+    """Among them are roundings of leftover channels, and pads around padded windows."""
+    groups = [
+        check(lower(RandomGraph(seed, "int8").grow(9), mode), 3, seed)
+        for seed in range(10)
+        for mode in NUMERICS
+    ]
+    assert np.mean(groups) > 1
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_parts_as_native_code(seed: int) -> None:
+    graph, host = PrimGraph(seed).grow(12), resolve_target("host")
+    plan, inputs = ALL(make_plan(graph), 3), random_inputs(graph, seed)
+    assert plan.threads == 3
+    results = run_program(generate(plan, host), plan, host, inputs)
+    for found, wanted in zip(results, interpret(graph, inputs), strict=True):
+        assert same_bytes(found, wanted), str(plan)
+
+
+def test_small_kernels_stay_whole() -> None:
+    plan = make_plan(PrimGraph(1).grow(9))
+    assert split_plan(plan, 4) is plan
+    assert ALL(plan, 1) is plan
+
+
+def test_parts_that_meet_are_a_bug() -> None:
+    plan = ALL(make_plan(PrimGraph(0).grow(12)), 2)
+    number, group = next((n, c) for n, c in enumerate(plan.calls) if isinstance(c, ParallelCall))
+    first = group.parts[0]
+    moved = dataclasses.replace(first.result, offset=first.result.offset + first.result.type.itemsize)
+    broken = ParallelCall((dataclasses.replace(first, result=moved), *group.parts[1:]))
+    calls = (*plan.calls[:number], broken, *plan.calls[number + 1 :])
+    with pytest.raises(CompilerBug, match=rf"kernel call {number}: .* of another part"):
+        check_plan(dataclasses.replace(plan, calls=calls))
+
+
+def test_a_plan_names_the_parts() -> None:
+    plan = ALL(make_plan(PrimGraph(0).grow(12)), 2)
+    text, rows = str(plan).splitlines(), generate(plan, resolve_target("host")).rows
+    assert len(rows) == len(text) - 1
+    assert [row == "parallel" for row in rows] == ["parallel: 2" in line for line in text[1:]]
+
+
+# Parts of kernels
+
+
+def sums(x_shape: tuple[int, ...], outputs: int, window: int, **attributes: object) -> tuple[Builder, Value]:
+    """A convolution of int8, not requantized yet."""
+    build, rng = Builder(), np.random.default_rng(outputs)
+    groups = int(attributes.get("groups", 1))  # type: ignore[call-overload]
+    w = build.constant(
+        rng.integers(-128, 128, (outputs, window, window, x_shape[3] // groups)).astype(np.int8)
+    )
+    bias = build.constant(rng.integers(-999, 999, outputs).astype(np.int32))
+    op, x = prim.Mac(**attributes), Value(TensorType("int8", x_shape), "x")  # type: ignore[arg-type]
+    return build, build.emit(op, (x, w, bias), op.result_type(x.type, w.type))
+
+
+def requantized(build: Builder, value: Value, rescale: prim.Rescale) -> Kernel:
+    """A kernel that ends in codes; factors per channel."""
+    channels = value.type.shape[-1]
+    multiplier = build.constant(np.linspace(2**30, 2**31 - 1, channels).astype(np.int32))
+    exponent = build.constant(np.full(channels, -7, np.int32))
+    value = build.emit(rescale, (value, multiplier, exponent), value.type)
+    value = build.emit(prim.Clamp(3, -128, 127), (value,), TensorType("int8", value.type.shape))
+    return kernel_of(build.nodes, value)
+
+
+def expect_parts(kernel: Kernel, spans: list[Span]) -> list[Part]:
+    """Every part gives its elements of the whole result."""
+    rng = np.random.default_rng(0)
+    operands = [rng.integers(-128, 128, v.type.shape).astype(v.type.numpy) for v in kernel.graph.inputs]
+    (whole,) = interpret(kernel.graph, operands)
+    parts = []
+    for span in spans:
+        piece = part(kernel, span)
+        assert piece is not None
+        taken = [
+            array.reshape(-1)[begin : begin + value.type.size].reshape(value.type.shape)
+            for array, begin, value in zip(operands, piece.operands, piece.kernel.graph.inputs, strict=True)
+        ]
+        indices = (*[slice(None)] * span.axis, slice(span.first, span.last))
+        assert same_bytes(interpret(piece.kernel.graph, taken)[0], whole[indices].copy()), span
+        parts.append(piece)
+    return parts
+
+
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_in_rows_and_channels(window: int, stride: int) -> None:
+    build, value = sums((1, 9, 7, 5), 70, window, stride=(stride, stride), input_zero=3)
+    rescale = prim.Rescale("double_away", "double_up", 64)
+    kernel = requantized(build, value, rescale)
+    expect_parts(kernel, even_spans(1, kernel.result.type.shape[1], 3, 1))
+    first, second, third = expect_parts(kernel, even_spans(3, 70, 3, 32))
+    roundings = [(p.kernel.graph.nodes[1].op, p.result) for p in (first, second, third)]
+    plain, other = prim.Rescale("double_away"), prim.Rescale("double_up")
+    assert roundings == [(plain, 0), (plain, 32), (other, 64)]
+    assert first.kernel.result_strides is not None
+    (piece,) = expect_parts(kernel, [Span(3, 60, 70)])
+    assert piece.kernel.graph.nodes[1].op == prim.Rescale("double_away", "double_up", 4)
+
+
+def test_what_is_no_run_of_memory_is_not_cut() -> None:
+    build, value = sums((2, 6, 6, 8), 8, 3, groups=8)
+    kernel = requantized(build, value, prim.Rescale("double_up"))
+    assert part(kernel, Span(3, 0, 4)) is None, "channels of a depthwise layer"
+    assert part(kernel, Span(1, 0, 2)) is None, "rows of two images"
+    expect_parts(kernel, even_spans(0, 2, 2, 1))
+
+
+@pytest.mark.parametrize("padding", [((0, 0), (0, 0)), ((1, 1), (1, 0)), ((2, 1), (0, 0))], ids=str)
+def test_windows_in_rows(padding: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    x = Value(TensorType("int8", (1, 11, 8, 3)), "x")
+    op = prim.Window("max", (3, 2), (2, 1), padding)
+    along = zip((11, 8), padding, (3, 2), (2, 1), strict=True)
+    rows, columns = ((size + sum(pad) - window) // step + 1 for size, pad, window, step in along)
+    build = Builder()
+    result = build.emit(op, (x,), TensorType("int8", (1, rows, columns, 3)))
+    expect_parts(kernel_of(build.nodes, result), even_spans(1, rows, 4, 1))
+
+
+def test_pixels_stand_in_one_row() -> None:
+    build, value = sums((2, 3, 5, 4), 6, 1)
+    residual = build.emit(prim.Cast(), (Value(TensorType("int8", (2, 3, 5, 6)), "y"),), value.type)
+    gate = build.constant(np.arange(6, dtype=np.int32).reshape(1, 1, 1, 6))
+    total = build.emit(prim.Binary("add"), (value, residual), value.type)
+    total = build.emit(prim.Binary("mul"), (total, gate), value.type)
+    kernel = flattened(kernel_of(build.nodes, total))
+    assert kernel.result.type.shape == (1, 1, 30, 6)
+    expect_parts(kernel, even_spans(2, 30, 4, 1))
+    build, value = sums((1, 5, 5, 4), 6, 3)
+    kernel = kernel_of(build.nodes, value)
+    assert flattened(kernel) is kernel
+
+
+def test_parts_are_even() -> None:
+    assert even_spans(1, 7, 3, 1) == [Span(1, 0, 2), Span(1, 2, 4), Span(1, 4, 7)]
+    assert even_spans(3, 100, 2, 32) == [Span(3, 0, 64), Span(3, 64, 100)]
+    assert even_spans(0, 2, 8, 1) == [Span(0, 0, 1), Span(0, 1, 2)]
+
+
+# Whole models
+
+
+@pytest.mark.usefixtures("split_all")
+@pytest.mark.parametrize("numerics", NUMERICS)
+@pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
+def test_any_number_of_threads_gives_the_same_bytes(file: Path, numerics: Numerics) -> None:
+    one = qimport.compile(file, numerics=numerics)
+    inputs = oracle.random_inputs(one.inputs, 1)
+    wanted = one.run(inputs)
+    for threads in (2, 8) if numerics == "reference" else (3,):
+        model = qimport.compile(file, numerics=numerics, threads=threads)
+        assert model.threads == threads
+        for _ in range(3):
+            assert same(model.run(inputs), wanted)
+
+
+def same(a: list[Array], b: list[Array]) -> bool:
+    return all(same_bytes(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("name", ["bench/mobilenet_v1*", "zoo/*pretrainedResnet_quant"])
+def test_networks_of_the_zoo(name: str) -> None:
+    folder = os.environ.get("QIMPORT_ZOO")
+    if not folder:
+        pytest.skip("QIMPORT_ZOO is unset")
+    file = sorted(Path(folder).glob(f"{name}.tflite"))[0]
+    one, two = (qimport.compile(file, threads=threads) for threads in (1, 2))
+    inputs = oracle.random_inputs(one.inputs, 0)
+    assert same(one.run(inputs), two.run(inputs))
+
+
+@pytest.fixture(scope="module")
+def mobile() -> CompiledModel:
+    """Two threads work at it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "split_plan", ALL)
+        return qimport.compile(MOBILE, threads=2)
+
+
+def test_the_number_of_threads_is_kept(mobile: CompiledModel, tmp_path: Path) -> None:
+    inputs = oracle.random_inputs(mobile.inputs, 0)
+    mobile.save(tmp_path / "model")
+    for other in (pickle.loads(pickle.dumps(mobile)), qimport.load(tmp_path / "model")):
+        assert other.threads == 2
+        assert same(other.run(inputs), mobile.run(inputs))
+    assert qimport.compile(MOBILE, threads=2).threads == 1, "nothing is worth splitting"
+
+
+def test_many_callers_share_the_pool(mobile: CompiledModel) -> None:
+    inputs = [oracle.random_inputs(mobile.inputs, seed) for seed in range(6)]
+    wanted = [mobile.run(arrays) for arrays in inputs]
+
+    def work(number: int) -> bool:
+        return all(same(mobile.run(inputs[number]), wanted[number]) for _ in range(200))
+
+    with ThreadPoolExecutor(6) as callers:
+        assert all(callers.map(work, range(6)))
+
+
+def test_workers_wake_up_again(mobile: CompiledModel) -> None:
+    session = mobile.session()
+    for pause in (0.0, 0.002, 0.02):
+        for _ in range(5):
+            session.run()
+            time.sleep(pause)
+
+
+# The pool
+
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, TASK, ctypes.c_void_p, ctypes.c_int64)
+
+
+def run_tasks(pool: ThreadPool, count: int) -> Counter[int]:
+    """How often every index was run."""
+    seen: Counter[int] = Counter()
+    task = TASK(lambda _, index: seen.update([index]))
+    PARALLEL_FOR(pool.parallel_for)(pool.address, task, None, count)
+    return seen
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no pool on this system")
+@pytest.mark.parametrize("threads", [2, 4])
+def test_every_part_runs_once(threads: int) -> None:
+    pool = shared_pool(threads)
+    assert shared_pool(threads) is pool
+    if not pool.parallel_for:
+        pytest.skip("there is one processor")
+    pool.start()
+    with ThreadPoolExecutor(4) as callers:
+        counts = [0, 1, 2, 3, 7, 40] * 50
+        for count, seen in zip(counts, callers.map(partial(run_tasks, pool), counts), strict=True):
+            assert seen == Counter(range(count))
+
+
+def test_a_pool_for_one_processor_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qimport.codegen.pool._processors", lambda: 1)
+    pool = ThreadPool(4)
+    assert pool.parallel_for == 0
+    pool.start()
+
+
+PROGRAM = """
+import os, sys, pickle
+model = pickle.load(open(sys.argv[1], "rb"))
+session = model.session()
+session.run()
+wanted = session.outputs[0].tobytes()
+child = os.fork()
+for _ in range(20):
+    session.run()
+    assert session.outputs[0].tobytes() == wanted
+if child == 0:
+    sys.exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forked_processes_compute_and_end(mobile: CompiledModel, tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(pickle.dumps(mobile))
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, tmp_path / "model"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Object files
+
+
+def c_program() -> str:
+    """The documented parallel_for, and a comparison of both ways to run."""
+    page = (ROOT / "docs" / "deploying.md").read_text()
+    blocks = re.findall(r"^```c\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (block,) = [block for block in blocks if "pthread" in block]
+    return f"""{block}
+#include <string.h>
+static DIGITS_INPUT0_TYPE image[DIGITS_INPUT0_ELEMENTS];
+static DIGITS_OUTPUT0_TYPE scores[3][DIGITS_OUTPUT0_ELEMENTS];
+static unsigned char room[DIGITS_ARENA_BYTES + DIGITS_ARENA_ALIGNMENT];
+
+int main(void) {{
+  const void *inputs[] = {{image}};
+  void *outputs[] = {{scores[0]}};
+  size_t past = (size_t)room % DIGITS_ARENA_ALIGNMENT;
+  void *arena = room + (DIGITS_ARENA_ALIGNMENT - past) % DIGITS_ARENA_ALIGNMENT;
+  if (digits_run(inputs, outputs, arena) != DIGITS_OK) return 1;
+  outputs[0] = scores[1];
+  if (digits_run_parallel(inputs, outputs, arena, parallel_for, NULL) != DIGITS_OK) return 2;
+  outputs[0] = scores[2];
+  if (digits_run_parallel(inputs, outputs, arena, NULL, NULL) != DIGITS_OK) return 3;
+  if (digits_run_parallel(inputs, outputs, NULL, parallel_for, NULL) != DIGITS_ERROR_ARENA) return 4;
+  return memcmp(scores[0], scores[1], sizeof scores[0]) || memcmp(scores[0], scores[2], sizeof scores[0]);
+}}
+"""
+
+
+@pytest.mark.needs(CC)
+@pytest.mark.parametrize("threads", [2, 5])
+def test_objects_run_on_the_callers_threads(threads: int, tmp_path: Path) -> None:
+    plan = ALL(planned("digits_int8_ptq", "reference")[2], threads)
+    build(tmp_path, name="digits", plan=plan)
+    (tmp_path / "main.c").write_text(c_program())
+    options = [*STRICT, "-pthread"]
+    run_tool(CC, *options, "-o", "main", "main.c", "digits.o", directory=tmp_path)
+    run_tool(CC, *options, "-c", "digits_example.c", directory=tmp_path)
+    run_tool(tmp_path / "main")
