@@ -19,6 +19,7 @@ from mac_cases import MacCase, sample
 
 from qimport import prim
 from qimport.codegen.host import resolve_target, why_not_runnable
+from qimport.codegen.isa.taps import TAP_PRODUCTS
 from qimport.codegen.program import generate
 from qimport.codegen.table import MAC_ROWS, Row, choose, rows_for
 from qimport.codegen.target import Target, target_descriptions
@@ -37,6 +38,22 @@ EMULATED = ("arm64", "arm64-dotprod")
 PAIRS = [(row, target) for target in TARGETS for row in MAC_ROWS if row.available(target)]
 """Rows with the named targets that have their instructions."""
 
+DEPTHWISE: dict[str, Sequence[Any]] = {
+    "kind": ("depthwise",),
+    "inputs": (2, 3, 8, 12, 16, 17, 24, 31, 32, 40, 48, 64, 65, 70, 96, 130, 272, 300),
+    "multiplier": (1, 1, 1, 1, 2, 4, 8),
+    "width": (1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 70),
+    "height": (1, 2, 3, 5),
+    "window": ((3, 3), (3, 3), (5, 5), (1, 1), (2, 2), (1, 3), (3, 1), (4, 1), (1, 5), (3, 2)),
+}
+"""Channels and columns in one block or in several, with and without an incomplete last one."""
+
+TAPS = {
+    f"mac_depthwise_{product.name}": DEPTHWISE
+    | ({"zeros": ("middle",)} if product.weight_dtype == "int8" else {})
+    for product in TAP_PRODUCTS
+}
+
 SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
     "mac_amx": {
         "kind": ("dense", "pointwise", "pointwise", "window", "groups"),
@@ -44,6 +61,7 @@ SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
         "inputs": (16, 20, 32, 48, 52, 64, 80, 128, 192),
     },
     "mac_depthwise": {"kind": ("depthwise",)},
+    **TAPS,
     "mac_direct": {"runtime": (("w", "bias"), ("w",), ("bias",), ())},
 }
 
@@ -62,7 +80,7 @@ def kinds(row: Row) -> Sequence[dict[str, Sequence[Any]]]:
     """Choices of element types for the operands that a row takes."""
     if row.name.endswith("_words"):
         return WORDS
-    if row.name == "mac_depthwise":
+    if row.name == "mac_depthwise" or row.name.endswith("_pairs"):
         return ({}, *WORDS)
     return ({}, *WORDS, WORD_WEIGHTS) if row.name == "mac_direct" else ({},)
 
@@ -81,10 +99,16 @@ LONG_CHOICES: dict[str, Sequence[Any]] = {
 
 def is_best(row: Row, target: Target) -> bool:
     """Whether ``target`` would use this row for some kernels, rather than rows of older instructions."""
-    words = row.name.endswith("_words")
-    tiles = [other for other in MAC_ROWS if other.name.startswith("mac_tile") and other.available(target)]
-    alike = [other for other in tiles if other.name.endswith("_words") == words]
-    return not row.name.startswith("mac_tile") or row is alike[0]
+
+    def family(name: str) -> tuple[bool, bool, bool]:
+        return name.startswith("mac_depthwise"), name.endswith("_words"), name.endswith("_pairs")
+
+    if row.name == "mac_depthwise":
+        return not any(other.name.endswith("_pairs") for other in MAC_ROWS if other.available(target))
+    if not row.name.startswith(("mac_tile", "mac_depthwise")):
+        return True
+    here = [other for other in MAC_ROWS if other.available(target)]
+    return row is next(other for other in here if family(other.name) == family(row.name))
 
 
 def cases(row: Row, target: Target) -> list[MacCase]:
@@ -94,7 +118,9 @@ def cases(row: Row, target: Target) -> list[MacCase]:
         if LONG:
             found += sample(300 if best else 60, 7 + number, **{**LONG_CHOICES, **special, **kind})
         else:
-            found += sample(20 if best else 5, len(target.features) + 50 * number, **{**special, **kind})
+            few = row.name in TAPS
+            count = (14 if few else 20) if best else 2 if few else 5
+            found += sample(count, len(target.features) + 50 * number, **{**special, **kind})
     return found
 
 

@@ -137,7 +137,14 @@ class KernelFunction:
         return self.intrinsic(name, type_, [pointer, _first_lanes(type_.count, valid), zero])
 
     def store_masked(self, value: Any, pointer: Any, valid: int) -> None:
-        """Store the first ``valid`` lanes of a vector of integers; for targets with masks."""
+        """Store the first ``valid`` lanes of a vector of integers; for targets with masks.
+
+        A single lane is stored as a scalar: LLVM 22 forgets a truncation in front of such a mask, and then
+        stores the bytes that had been cut off.
+        """
+        if valid == 1:
+            self.store(self.b.extract_element(value, ir.Constant(I32, 0)), pointer)
+            return
         type_ = value.type
         name = f"llvm.masked.store.v{type_.count}i{type_.element.width}.p0"
         self.intrinsic(name, ir.VoidType(), [value, pointer, _first_lanes(type_.count, valid)])

@@ -11,7 +11,17 @@ from typing import Any
 
 from qimport import prim
 from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
-from qimport.codegen.kernels import SKELETONS, mac, mac_amx, mac_depthwise, mac_direct, mac_tile
+from qimport.codegen.isa.taps import TAP_PRODUCTS, TapProduct
+from qimport.codegen.kernels import (
+    SKELETONS,
+    depthwise_blocks,
+    mac,
+    mac_amx,
+    mac_depthwise,
+    mac_depthwise_taps,
+    mac_direct,
+    mac_tile,
+)
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
@@ -72,6 +82,19 @@ def _tile_row(dot: DotProduct) -> Row:
     )
 
 
+def _depthwise_row(product: TapProduct) -> Row:
+    return Row(
+        f"mac_depthwise_{product.name}",
+        lambda module, name, kernel, target, layout: mac_depthwise_taps.emit(
+            module, name, kernel, target, layout, product
+        ),
+        product.available,
+        lambda kernel: depthwise_blocks.applies(kernel, product),
+        lambda kernel: depthwise_blocks.table_bytes(kernel, product),
+        lambda kernel: depthwise_blocks.pack(kernel, product),
+    )
+
+
 MAC_ROWS: tuple[Row, ...] = (
     Row(
         "mac_amx",
@@ -81,6 +104,7 @@ MAC_ROWS: tuple[Row, ...] = (
         lambda kernel: mac_amx.tiling(kernel).table_bytes,
         mac_amx.pack,
     ),
+    *(_depthwise_row(product) for product in TAP_PRODUCTS),
     Row(
         "mac_depthwise",
         mac_depthwise.emit,

@@ -29,6 +29,7 @@ class Finisher:
     def __init__(self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout) -> None:
         self.fn, self.kernel, self.target, self.layout = fn, kernel, target, layout
         self.lanes = target.vector_bytes // 4
+        self.masked = target.has("avx512")
         self.dtype = kernel.root.outputs[0].type.dtype
         self.in_floats = any(byte_requantize.applies(layout, node, target) for node in kernel.epilogue)
         self.epilogue = _Epilogue(fn, kernel, layout, self.in_floats)
@@ -63,8 +64,18 @@ class Finisher:
 
         Up to as many lanes as a register has bytes; whole registers of sums are fastest.
         """
+        self.store_pixels([sums], [pixel], channel, lanes)
+
+    def store_pixels(self, sums: Sequence[Any], pixels: Sequence[Index], channel: Index, valid: int) -> None:
+        """The sums of several output pixels, of the same channels each, become results.
+
+        All sums together have at most as many lanes as a register has bytes: four registers are fastest.
+        Only the first ``valid`` channels of each count, which must be all of them unless :attr:`masked`.
+        """
+        lanes = lanes_of(sums[0])
         if not self.in_floats or lanes % self.lanes:
-            self.epilogue.exact(sums, pixel, channel, lanes, lanes)
+            for total, pixel in zip(sums, pixels, strict=True):
+                self.epilogue.exact(total, pixel, channel, lanes, valid)
             return
 
         def again() -> None:
@@ -72,10 +83,13 @@ class Finisher:
                 with self.fn.b.goto_entry_block():
                     self.spilled = self.fn.b.alloca(ELEMENTS["int32"], self.target.vector_bytes)
                     self.spilled.align, self.spilled.type = ALIGNMENT, PTR
-            self.fn.store(sums, self.spilled, ALIGNMENT)
-            self._exact(self.fn, self.spilled, pixel, channel, lanes, lanes)
+            places = [self.fn.element(self.spilled, number * lanes, "int32") for number in range(len(sums))]
+            for total, place in zip(sums, places, strict=True):
+                self.fn.store(total, place, lanes * 4)
+            for place, pixel in zip(places, pixels, strict=True):
+                self._exact(self.fn, place, pixel, channel, lanes, valid)
 
-        self.epilogue.speculate([sums], [pixel], channel, lanes, again)
+        self.epilogue.speculate(sums, pixels, channel, valid, again)
 
     def _finish_vectors(self, at: _Tile, columns: range) -> None:
         """With integers, one register of sums after the other."""
@@ -118,8 +132,7 @@ class Finisher:
         blocks, start = [], 0
         while start < count:
             rest = min(count - start, self.target.vector_bytes)
-            masked = self.target.has("avx512")
-            lanes = 1 << ((-(-rest // self.lanes) * self.lanes if masked else rest).bit_length() - 1)
+            lanes = 1 << ((-(-rest // self.lanes) * self.lanes if self.masked else rest).bit_length() - 1)
             end = start + min(rest, lanes)
             blocks.append((range(start, end), lanes))
             start = end

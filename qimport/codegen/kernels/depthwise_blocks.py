@@ -1,0 +1,176 @@
+"""How depthwise layers are cut into blocks, and how weights are packed, for :mod:`mac_depthwise_taps`."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from qimport.codegen.isa.taps import TAP_BYTES, TapProduct
+from qimport.codegen.kernels import mac
+from qimport.fixedpoint import wrap32
+from qimport.lower.kernel import Kernel
+
+UNROLLED_TAPS = 49
+"""Windows up to this many taps become straight code; 32 bits hold their sums of 16-bit activations."""
+
+MULTIPLIERS = (1, 2, 4, 8)
+"""Outputs per input channel for which activations are repeated by one shuffle."""
+
+ROWS = (1, 2, 4)
+"""Output rows per block."""
+
+INTERLEAVING = 3
+"""Instructions per interleaved vector of channels."""
+
+MEMORY = 16384
+"""Bytes of interleaved input: a third of a first-level cache."""
+
+MOST_CHANNELS = 256
+"""Channels per block: their weights and tables stay in cache, and a stretch still has many columns."""
+
+CHANNEL_STEP = 16
+"""Channels per block are a multiple of every vector and of every multiplier."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``count`` output rows that share what they read: input rows ``lines``, taken ``group`` at a time."""
+
+    count: int
+    window: int
+    stride: int
+    dilation: int
+    group: int
+
+    @functools.cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The input rows that are read, counted from the first, ``group`` at a time."""
+        lines = sorted({self._line(row, tap) for row in range(self.count) for tap in range(self.window)})
+        return tuple(tuple(lines[start : start + self.group]) for start in range(0, len(lines), self.group))
+
+    @functools.cached_property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """Output row and number of a group that it reads: one step for each column of the window."""
+        rows, groups = range(self.count), range(len(self.groups))
+        return tuple((row, group) for row in rows for group in groups if self.taps(row, group))
+
+    def taps(self, row: int, group: int) -> dict[int, int]:
+        """What output row ``row`` reads of a group: position in the group -> row of the window."""
+        reads = {self._line(row, tap): tap for tap in range(self.window)}
+        return {place: reads[line] for place, line in enumerate(self.groups[group]) if line in reads}
+
+    def available(self, group: int, count: int) -> tuple[int, ...]:
+        """The lines of a group that exist where only the first ``count`` output rows do."""
+        last = self._line(count - 1, self.window - 1)
+        return tuple(line for line in self.groups[group] if line <= last)
+
+    def _line(self, row: int, tap: int) -> int:
+        return row * self.stride + tap * self.dilation
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Output rows, ``columns`` of output pixels and ``channels`` that are computed together.
+
+    ``input_columns`` are interleaved for them.
+    """
+
+    product: TapProduct
+    rows: Rows
+    columns: int
+    channels: int
+    input_columns: int
+
+    @property
+    def plane(self) -> int:
+        """Bytes of one interleaved group of rows."""
+        return mac.align(self.input_columns * self.channels * TAP_BYTES)
+
+
+def blocks_of(kernel: Kernel, product: TapProduct) -> Blocks:
+    """The cheapest number of rows; as many channels and columns as fit into :data:`MEMORY`."""
+    op, _, w, _ = mac.root_of(kernel)
+    outputs, kh, kw, _ = w.type.shape
+    _, height, width, _ = kernel.root.outputs[0].type.shape
+
+    def cost(rows: Rows) -> float:
+        steps = kw * len(rows.parts)
+        return (steps + INTERLEAVING * op.stride[1] * len(rows.groups)) / rows.count
+
+    counts = [count for count in ROWS if count <= height]
+    every = [Rows(count, kh, op.stride[0], op.dilation[0], product.group) for count in counts]
+    few = [rows for rows in every if kw * len(rows.parts) <= product.registers]
+    rows = min(few or every[:1], key=cost)
+    channels = _channel_block(outputs)
+    edge = (kw - 1) * op.dilation[1] + 1
+    room = MEMORY // (TAP_BYTES * channels * len(rows.groups)) - edge
+    columns = mac.balanced(width, max(room // op.stride[1] + 1, edge))
+    return Blocks(product, rows, columns, channels, (columns - 1) * op.stride[1] + edge)
+
+
+def _channel_block(channels: int) -> int:
+    """All channels if they are few; otherwise preferably a divisor."""
+    if channels <= MOST_CHANNELS:
+        return channels
+    sizes = range(MOST_CHANNELS, MOST_CHANNELS // 3, -CHANNEL_STEP)
+    even = mac.balanced(-(-channels // CHANNEL_STEP), MOST_CHANNELS // CHANNEL_STEP) * CHANNEL_STEP
+    return next((size for size in sizes if channels % size == 0), even)
+
+
+def applies(kernel: Kernel, product: TapProduct) -> bool:
+    """8-bit weights in the file, a window of moderate size, a few outputs per input channel.
+
+    Products of bytes want activations of 8 bits and weights without zero point.
+    """
+    if not (mac.is_depthwise(kernel) and mac.constant_weights(kernel)):
+        return False
+    _, x, w, _ = mac.root_of(kernel)
+    outputs, kh, kw, _ = w.type.shape
+    if w.type.itemsize != 1 or kh * kw > UNROLLED_TAPS or outputs // x.type.shape[3] not in MULTIPLIERS:
+        return False
+    return product.weight_dtype == "int16" or (
+        mac.multiplies_bytes(kernel) and not mac.needs_activation_sums(kernel)
+    )
+
+
+def flip(kernel: Kernel, product: TapProduct) -> int:
+    """What turns stored activations into those of the product by exclusive or: 0x80 or nothing."""
+    x = mac.root_of(kernel)[1].type
+    return 0x80 if x.itemsize == 1 and (x.dtype == "int8") == product.unsigned else 0
+
+
+def weight_bytes(kernel: Kernel, blocks: Blocks) -> int:
+    """Bytes of packed weights; the bias follows."""
+    outputs, _, columns, _ = mac.root_of(kernel)[2].type.shape
+    vectors = -(-outputs // blocks.product.lanes)
+    return mac.align(vectors * len(blocks.rows.parts) * columns * blocks.product.lanes * TAP_BYTES)
+
+
+def table_bytes(kernel: Kernel, product: TapProduct) -> int:
+    """Bytes of weights and bias."""
+    _, _, w, bias = mac.root_of(kernel)
+    lanes = -(-w.type.shape[0] // product.lanes) * product.lanes
+    return weight_bytes(kernel, blocks_of(kernel, product)) + mac.align(lanes * bias.type.itemsize)
+
+
+def pack(kernel: Kernel, product: TapProduct) -> bytes:
+    """Weights [vector][part][column of the window][lane][group], then the bias less what it owes."""
+    op, _, w, bias = mac.root_of(kernel)
+    assert w.data is not None and bias.data is not None
+    blocks = blocks_of(kernel, product)
+    outputs, _, columns, _ = w.type.shape
+    weights = w.data[..., 0].astype(np.int64) - op.weight_zero
+    vectors, parts = -(-outputs // product.lanes), blocks.rows.parts
+    packed = np.zeros((vectors * product.lanes, len(parts), columns, product.group), product.weight_dtype)
+    for number, part in enumerate(parts):
+        for place, tap in blocks.rows.taps(*part).items():
+            packed[:outputs, number, :, place] = weights[:, tap]
+    steps = packed.reshape(vectors, product.lanes, *packed.shape[1:]).transpose(0, 2, 3, 1, 4)
+    moved = flip(kernel, product) * (1 if product.unsigned else -1)
+    owed = bias.data.astype(np.int64) - (op.input_zero + moved) * weights.sum((1, 2))
+    sums = np.zeros(vectors * product.lanes, bias.type.dtype)
+    sums[:outputs] = owed if bias.type.dtype == "int64" else wrap32(owed)
+    content: bytes = steps.tobytes()
+    return content.ljust(weight_bytes(kernel, blocks), b"\0") + sums.tobytes()
