@@ -120,15 +120,20 @@ def measure(
         target: as in :func:`qimport.compile`, like ``numerics``, ``batch`` and ``shapes``.
         rounds: how many turns each contestant has; by default as many as ``seconds`` allow, at least three.
         verify: compare outputs with the interpreter's in the numerics mode before anything is timed.
-        per_layer: also time every kernel call, on one thread.
+        per_layer: also time every kernel call.
 
     Raises:
         OracleError: the outputs cannot be compared.
         QimportError: as :func:`qimport.compile`.
     """
-    options: dict[str, Any] = {"numerics": numerics, "batch": batch, "shapes": shapes}
+    options: dict[str, Any] = {
+        "numerics": numerics,
+        "batch": batch,
+        "shapes": shapes,
+        "threads": peers.threads,
+    }
     started = time.perf_counter()
-    compiled = compiler.compile(model, target, threads=peers.threads, **options)
+    compiled = compiler.compile(model, target, **options)
     compile_seconds = time.perf_counter() - started
     inputs = random_inputs(compiled.inputs, 0)
     content = compiler.trace(model, target, **options).content

@@ -18,7 +18,7 @@ from qimport.codegen.program import generate
 from qimport.compiler import Compilation
 from qimport.ir.graph import Node
 from qimport.lower.plan import ControlCall, ParallelCall, PlanCall, kernel_calls
-from qimport.prim import FloatMac, Mac
+from qimport.prim import FloatMac, Mac, Pad
 
 PEAK_SAMPLES = 20
 """How often the loops of :mod:`qimport.codegen.peak` run after each run of the model."""
@@ -104,18 +104,18 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
     times = (ctypes.c_int64 * (len(plan.calls) + 1))()
     shown = np.ctypeslib.as_array(times)
     best = np.full(len(plan.calls), np.iinfo(np.int64).max)
-    ticks, seconds = 0, 0.0
     loops = {row: peak_loop(row, target) for row in program.rows}
     peaks = {row: 0.0 for row, loop in loops.items() if loop is not None}
-    for _ in range(rounds):
-        started = time.perf_counter()
+    first, started = 0, time.perf_counter()
+    for number in range(rounds):
         code.timed(sources, results, arena.ctypes.data, constants.ctypes.data, times)
-        seconds += time.perf_counter() - started
-        ticks += int(shown[-1] - shown[0])
+        ended = time.perf_counter()
+        first = first if number else int(shown[0])
         best = np.minimum(best, np.diff(shown))
         for row, loop in loops.items():
             if loop is not None:
                 peaks[row] = max(peaks[row], *(loop() for _ in range(PEAK_SAMPLES)))
+    tick = (ended - started) / max(int(shown[-1]) - first, 1)  # over all runs: what a call adds is little
     return [
         CallTime(
             call.origin,
@@ -123,7 +123,7 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
             row,
             _macs(call),
             _bytes(call),
-            int(count) * seconds / max(ticks, 1),
+            int(count) * tick,
             None if row not in peaks else peaks[row] * len(kernel_calls(call)),
         )
         for call, row, count in zip(plan.calls, _rows(plan.calls, program.rows), best, strict=True)
@@ -155,10 +155,14 @@ def _kernel(call: PlanCall) -> str:
 
 
 def _bytes(call: PlanCall) -> int:
-    """Operands, constants and results, each once for every part."""
-    constants = [constant for part in kernel_calls(call) for constant in part.constants]
-    tensors = sum(operand.type.nbytes for operand in (*call.operands, *call.results))
-    return tensors + sum(constant.nbytes for constant in constants)
+    """Operands, constants and results, each once for every part; of a padding in place only the border."""
+    parts = kernel_calls(call)
+    operands, results = (
+        sum(operand.type.nbytes for operand in side) for side in (call.operands, call.results)
+    )
+    if any(isinstance(part.kernel.root.op, Pad) and part.kernel.in_place for part in parts):
+        return results - operands
+    return operands + results + sum(constant.nbytes for part in parts for constant in part.constants)
 
 
 def _macs(call: PlanCall) -> int:

@@ -11,7 +11,14 @@ import click
 from qimport.benchmark import OURS, Benchmark, Timing, cpu_name, geometric_mean, measure
 from qimport.cli.failures import describe, say
 from qimport.cli.files import model_source
-from qimport.cli.options import json_option, numerics_option, parse_peers, shape_options, target_option
+from qimport.cli.options import (
+    json_option,
+    numerics_option,
+    parse_peers,
+    shape_options,
+    target_option,
+    threads_option,
+)
 from qimport.cli.text import print_json, print_table, shorten, working
 from qimport.errors import ArgumentError, QimportError
 from qimport.peers import PEERS, Peers
@@ -33,7 +40,7 @@ MICROSECONDS, MILLISECONDS, GIGA = 1e6, 1e3, 1e-9
     metavar="NAME,...",
     help=f"Peers: {', '.join(PEERS)}; or none.",
 )
-@click.option("--threads", type=click.IntRange(1), default=1, metavar="N", show_default=True)
+@threads_option
 @numerics_option
 @target_option
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Turns of each contestant.")
@@ -156,7 +163,7 @@ def _print_results(found: Sequence[Benchmark], peers: Peers) -> None:
         click.echo(f"\ngeometric mean of peer / qimport: {means}")
     for result in found:
         if result.layers:
-            click.echo(f"\n{result.model}, every kernel call on one thread")
+            click.echo(f"\n{result.model}, every kernel call")
             _print_layers(result.layers)
 
 
