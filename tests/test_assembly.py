@@ -55,6 +55,8 @@ LAYERS: dict[str, dict[str, Sequence[Any]]] = {
     "depthwise": {"kind": ("depthwise",), "window": THREE, "inputs": (128,), "multiplier": (1,)},
     "words": {"x_dtype": ("int16",)},
 }
+LAYERS["strided"] = {**LAYERS["depthwise"], "stride": ((2, 2),)}
+LAYERS["five"] = {**LAYERS["depthwise"], "window": ((5, 5),)}
 """What makes a layer different from :data:`POINTWISE`."""
 
 
@@ -92,8 +94,10 @@ HOT = [
     Hot("mac_tile_avx2_words", "x86-64-v3", r"vpmaddwd\s.*%ymm", {"words": 3.4}),
     Hot("mac_tile_dotprod", "arm64-dotprod", r"^sdot\s+v\d+\.4s", {"pointwise": 1.8, "window": 1.8}),
     Hot("mac_tile_neon", "arm64", r"^smlal2?\s+v\d+\.4s", {"pointwise": 1.3, "window": 1.3}),
-    Hot("mac_depthwise", "x86-64-vnni", r"vpdpbusd|vpmulld|vpmaddwd", {"depthwise": 5.3}),
-    Hot("mac_depthwise", "arm64", r"^(smlal2?|mla|sdot)\s", {"depthwise": 4.5}),
+    Hot("mac_depthwise_avx512vnni", "x86-64-vnni", r"vpdpbusd\s.*%zmm", {"depthwise": 5.5, "strided": 6.0}),
+    Hot("mac_depthwise_avx512_pairs", "x86-64-v4", r"vpmaddwd\s.*%zmm", {"depthwise": 4.3, "strided": 4.9}),
+    Hot("mac_depthwise_dotprod", "arm64-dotprod", r"^sdot\s", {"depthwise": 5.1, "five": 2.5}),
+    Hot("mac_depthwise", "arm64", r"^smlal\s", {"depthwise": 4.5}),
 ]  # fmt: skip
 
 CASES = [pytest.param(hot, name, id=f"{hot.row}-{hot.target}-{name}") for hot in HOT for name in hot.most]
