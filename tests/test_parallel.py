@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 from aot_harness import CC, STRICT, build, planned, run_tool
 from conftest import ROOT
-from kernel_harness import kernel_of, run_program, same_bytes
+from kernel_harness import element_indices, kernel_of, run_program, same_bytes
 from prim_graphs import PrimGraph
 from test_plan import Machine, random_inputs
 
 import qimport
 from qimport import compiler, oracle, prim
-from qimport.codegen.host import resolve_target
+from qimport.codegen.host import resolve_target, why_not_runnable
 from qimport.codegen.pool import ThreadPool, shared_pool
 from qimport.codegen.program import generate
 from qimport.errors import CompilerBug
@@ -159,9 +159,10 @@ def expect_parts(kernel: Kernel, spans: list[Span]) -> list[Part]:
         piece = part(kernel, span)
         assert piece is not None
         taken = [
-            array.reshape(-1)[begin : begin + value.type.size].reshape(value.type.shape)
+            array.reshape(-1)[begin:][element_indices(value.type, piece.kernel.strides_of(value))]
             for array, begin, value in zip(operands, piece.operands, piece.kernel.graph.inputs, strict=True)
         ]
+        taken = [a.reshape(v.type.shape) for a, v in zip(taken, piece.kernel.graph.inputs, strict=True)]
         indices = (*[slice(None)] * span.axis, slice(span.first, span.last))
         assert same_bytes(interpret(piece.kernel.graph, taken)[0], whole[indices].copy()), span
         parts.append(piece)
@@ -182,6 +183,29 @@ def test_convolutions_in_rows_and_channels(window: int, stride: int) -> None:
     assert first.kernel.result_strides is not None
     (piece,) = expect_parts(kernel, [Span(3, 60, 70)])
     assert piece.kernel.graph.nodes[1].op == prim.Rescale("double_away", "double_up", 4)
+
+
+def residual(pixels: int, depth: int, outputs: int) -> Kernel:
+    """A pointwise layer to which another tensor is added."""
+    build, value = sums((1, pixels, 1, depth), outputs, 1)
+    other = Value(TensorType("int8", value.type.shape), "y")
+    total = build.emit(prim.Binary("add"), (value, build.emit(prim.Cast(), (other,), value.type)), value.type)
+    return requantized(build, total, prim.Rescale("double_up"))
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64"])
+def test_channels_of_residuals_lie_apart(target: str) -> None:
+    kernel = residual(7, 40, 150)
+    parts = expect_parts(kernel, even_spans(3, 150, 2, 32))
+    assert all(None in p.kernel.operand_strides and any(p.kernel.operand_strides) for p in parts)
+    chosen = resolve_target(target)
+    if reason := why_not_runnable(chosen):
+        pytest.skip(reason)
+    plan = ALL(make_plan(kernel.graph), 2)
+    assert str(plan).count("strides 1050x1050x150x1") == 4, "operand and result of both parts"
+    inputs = random_inputs(kernel.graph, 0)
+    (found,) = run_program(generate(plan, chosen), plan, chosen, inputs)
+    assert same_bytes(found, interpret(kernel.graph, inputs)[0])
 
 
 def test_what_is_no_run_of_memory_is_not_cut() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,14 +29,16 @@ class Kernel:
     hang in it with their data. ``result_strides`` of a result that is part of a larger tensor (a slice of
     a concatenation, the inside of a padded tensor), None when dense. ``in_place`` says that the result may
     share memory with an operand of its size; a ``prim.pad`` in place finds its operand where it belongs and
-    writes what surrounds it. ``key`` is equal for kernels that differ only in the content of constants:
-    these share code.
+    writes what surrounds it. ``operand_strides`` of inputs that are part of a larger tensor, None for dense
+    ones, () where all are dense; only elementwise nodes read such inputs, which have the result's shape.
+    ``key`` is equal for kernels that differ only in the content of constants: these share code.
     """
 
     graph: Graph = field(compare=False)
     key: tuple[Any, ...]
     result_strides: Strides | None = None
     in_place: bool = False
+    operand_strides: tuple[Strides | None, ...] = ()
 
     @property
     def root(self) -> Node:
@@ -57,14 +59,26 @@ class Kernel:
         """Constants in order of first use."""
         return list(self.graph.constants())
 
+    def strides_of(self, value: Value) -> Strides:
+        """Of a value that the kernel reads from memory."""
+        strides = None
+        if self.operand_strides and not value.is_constant:
+            strides = self.operand_strides[self.graph.inputs.index(value)]
+        return strides or dense_strides(value.type.shape)
+
     def describe(self) -> str:
         """Short text for tables: operations and result type."""
         names = [node.op.NAME.removeprefix("prim.") for node in self.graph.nodes]
         return f"{'+'.join(names)}{' in place' if self.in_place else ''} -> {self.result.type}"
 
 
-def make_kernel(group: Group, result_strides: Strides | None, in_place: bool) -> Kernel:
-    """The kernel of a group."""
+def make_kernel(
+    group: Group,
+    result_strides: Strides | None,
+    in_place: bool,
+    strided: Mapping[Value, Strides] | None = None,
+) -> Kernel:
+    """The kernel of a group; ``strided`` are the operands that are part of larger tensors."""
     inputs: list[Value] = []
     number: dict[Value, int] = {}
     lines: list[tuple[Any, ...]] = []
@@ -83,4 +97,6 @@ def make_kernel(group: Group, result_strides: Strides | None, in_place: bool) ->
             number[value] = len(number)
         lines.append((node.op, tuple(refs), tuple(str(value.type) for value in node.outputs)))
     graph = Graph("kernel", tuple(inputs), (group.result,), group.nodes)
-    return Kernel(graph, (*lines, result_strides, in_place), result_strides, in_place)
+    operand_strides = tuple(map(strided.get, inputs)) if strided else ()
+    key = (*lines, result_strides, in_place, operand_strides)
+    return Kernel(graph, key, result_strides, in_place, operand_strides)

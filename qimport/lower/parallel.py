@@ -133,13 +133,17 @@ def even_spans(axis: int, size: int, count: int, unit: int) -> list[Span]:
 
 def _call_of(call: KernelCall, piece: Part) -> KernelCall:
     """The call of a part."""
-    inputs = zip(call.operands, piece.operands, piece.kernel.graph.inputs, strict=True)
+    kernel = piece.kernel
+    apart = kernel.operand_strides or (None,) * len(call.operands)
+    inputs = zip(call.operands, piece.operands, kernel.graph.inputs, apart, strict=True)
     operands = tuple(
-        replace(operand, offset=operand.offset + begin * value.type.itemsize, type=value.type)
-        for operand, begin, value in inputs
+        replace(
+            operand, offset=operand.offset + begin * value.type.itemsize, type=value.type, strides=strides
+        )
+        for operand, begin, value, strides in inputs
     )
-    result = piece.kernel.result.type
+    result = kernel.result.type
     begin = call.result.offset + piece.result * result.itemsize
-    place = replace(call.result, offset=begin, type=result, strides=piece.kernel.result_strides)
-    constants = tuple(value.data for value in piece.kernel.constants() if value.data is not None)
-    return KernelCall(piece.kernel, operands, place, constants, call.origin)
+    place = replace(call.result, offset=begin, type=result, strides=kernel.result_strides)
+    constants = tuple(value.data for value in kernel.constants() if value.data is not None)
+    return KernelCall(kernel, operands, place, constants, call.origin)

@@ -2,13 +2,13 @@
 
 Every element of a result depends on its own operands alone, so a part is an ordinary kernel with smaller
 shapes: of the operands it takes what its elements read, of the attributes those that speak of positions are
-moved. No byte changes. What cannot be taken out of an operand as one run of memory is not cut.
+moved. No byte changes. Only elementwise nodes take what is no run of memory out of an operand.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,7 +43,7 @@ class Part:
 
 
 class _Uncuttable(Exception):
-    """Some operand of a part would be no run of memory, or the operation is not cut along that dimension."""
+    """A root would read what is no run of memory, or its operation is not cut along that dimension."""
 
 
 Spans = tuple[Span | None, ...]
@@ -112,7 +112,11 @@ def _flat_shape(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, .
 
 
 def _rebuilt(
-    kernel: Kernel, operations: list[Operation], known: dict[Value, Value], strides: Strides | None
+    kernel: Kernel,
+    operations: list[Operation],
+    known: dict[Value, Value],
+    strides: Strides | None,
+    strided: Mapping[Value, Strides] | None = None,
 ) -> Kernel:
     """``kernel`` with other operations on other values."""
     nodes = [
@@ -126,7 +130,7 @@ def _rebuilt(
     ]
     for node in nodes:
         node.op.verify(node.call())
-    return make_kernel(Group(tuple(nodes), known[kernel.result]), strides, kernel.in_place)
+    return make_kernel(Group(tuple(nodes), known[kernel.result]), strides, kernel.in_place, strided)
 
 
 class _Cut:
@@ -137,6 +141,7 @@ class _Cut:
         self.known: dict[Value, Value] = {}
         self.taken: dict[Value, Span | None] = {}
         self.begins: dict[Value, int] = {}
+        self.strided: dict[Value, Strides] = {}
 
     def part(self) -> Part:
         """The part, or :class:`_Uncuttable`."""
@@ -152,7 +157,7 @@ class _Cut:
                     self._take(value, taken)
             for value in node.outputs:
                 self._take(value, self._aligned(value))
-        kernel = _rebuilt(self.kernel, operations, self.known, self._strides())
+        kernel = _rebuilt(self.kernel, operations, self.known, self._strides(), self.strided)
         begins = tuple(self.begins.get(value, 0) for value in self.kernel.graph.inputs)
         strides = self.kernel.result_strides or dense_strides(self.kernel.result.type.shape)
         return Part(kernel, begins, self.span.first * strides[self.span.axis])
@@ -191,8 +196,6 @@ class _Cut:
             return
         shape = value.type.shape
         if value in self.kernel.graph.inputs:
-            if math.prod(shape[: taken.axis]) != 1:
-                raise _Uncuttable
             self.begins[value] = taken.first * math.prod(shape[taken.axis + 1 :])
         type_ = replace(value.type, shape=(*shape[: taken.axis], taken.size, *shape[taken.axis + 1 :]))
         data = None
@@ -200,6 +203,16 @@ class _Cut:
             indices = (*[slice(None)] * taken.axis, slice(taken.first, taken.last))
             data = np.ascontiguousarray(value.data[indices])
         self.known[value] = Value(type_, value.name, data)
+        if value in self.kernel.graph.inputs and math.prod(shape[: taken.axis]) != 1:
+            self._take_apart(value)
+
+    def _take_apart(self, value: Value) -> None:
+        """An operand that is no run of memory any more: elementwise nodes read it where it is."""
+        readers = [node for node in self.kernel.graph.nodes if value in node.inputs]
+        elementwise = all(isinstance(node.op, ELEMENTWISE) for node in readers)
+        if not elementwise or self.kernel.in_place or value.type.shape != self.kernel.result.type.shape:
+            raise _Uncuttable
+        self.strided[self.known[value]] = dense_strides(value.type.shape)
 
     def _strides(self) -> Strides | None:
         """Parts of rows, and of whatever is not the outermost, lie as far apart as in the whole."""

@@ -387,8 +387,9 @@ def _limit(plan: Plan, operand: Operand) -> int:
 
 
 def _check_strides(number: int, call: KernelCall) -> None:
-    """The kernel writes as its result is placed; it reads dense operands, a pad in place what lies inside."""
-    wanted = [replace(operand, strides=None) for operand in call.operands]
+    """The kernel reads and writes as its operands are placed; a pad in place reads what lies inside."""
+    apart = call.kernel.operand_strides or (None,) * len(call.operands)
+    wanted = [replace(operand, strides=own) for operand, own in zip(call.operands, apart, strict=True)]
     op, result = call.kernel.root.op, call.result
     if isinstance(op, prim.Pad) and call.kernel.in_place:
         type_ = call.operands[0].type

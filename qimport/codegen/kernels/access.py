@@ -23,9 +23,12 @@ def result_strides(kernel: Kernel) -> Strides:
     return kernel.result_strides or dense_strides(kernel.result.type.shape)
 
 
-def broadcast_strides(shape: Sequence[int], wanted: Sequence[int]) -> Strides:
-    """Strides of a dense tensor of ``shape`` seen with shape ``wanted``: 0 where one element is repeated."""
-    own = zip(shape, dense_strides(shape), strict=True)
+def broadcast_strides(shape: Sequence[int], wanted: Sequence[int], strides: Strides | None = None) -> Strides:
+    """Strides of a tensor of ``shape`` seen with shape ``wanted``: 0 where one element is repeated.
+
+    ``strides`` are its own, where it is not dense.
+    """
+    own = zip(shape, strides or dense_strides(shape), strict=True)
     repeated = [0 if size == 1 else stride for size, stride in own]
     return (*[0] * (len(wanted) - len(shape)), *repeated)
 
@@ -127,7 +130,8 @@ def sources(fn: KernelFunction, kernel: Kernel, layout: TableLayout, nodes: Sequ
             if value is None or value in found:
                 continue
             if value.is_constant or value in kernel.graph.inputs:
-                strides = broadcast_strides(value.type.shape, kernel.result.type.shape)
+                own = kernel.strides_of(value)
+                strides = broadcast_strides(value.type.shape, kernel.result.type.shape, own)
                 found[value] = Source(value, pointer_to(fn, kernel, layout, value), strides)
     return list(found.values())
 

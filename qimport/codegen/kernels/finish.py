@@ -200,16 +200,16 @@ class _Epilogue:
     def __init__(self, fn: KernelFunction, kernel: Kernel, layout: TableLayout, in_floats: bool) -> None:
         self.fn, self.kernel, self.layout, self.in_floats = fn, kernel, layout, in_floats
         self.sources = [
-            replace(source, strides=self._flat_strides(source.value.type.shape, source.strides[-1:]))
+            replace(source, strides=self._flat_strides(source.value, source.strides[-1:]))
             for source in access.sources(fn, kernel, layout, kernel.epilogue)
         ]
         self.pixels = kernel.result.type.shape[:-1]
         self.strides = access.result_strides(kernel)
 
-    def _flat_strides(self, shape: tuple[int, ...], channel: access.Strides) -> access.Strides:
+    def _flat_strides(self, value: Value, channel: access.Strides) -> access.Strides:
         """Along flat pixels and channels; what is not of the result's shape is the same for every pixel."""
         whole = self.kernel.result.type.shape
-        return (whole[-1] if shape == whole else 0, *channel)
+        return (self.kernel.strides_of(value)[-2] if value.type.shape == whole else 0, *channel)
 
     def exact(self, sums: Any, pixel: Index, channel: Index, lanes: int, valid: int) -> None:
         """``valid`` of ``lanes`` sums of one pixel become results, by integers where there is a choice."""
