@@ -1,0 +1,53 @@
+"""How long compiling takes in a new process, the first time and with the model in the cache; peak memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from common import markdown, networks
+
+ONE = """
+import json, resource, sys, time
+import qimport
+started = time.perf_counter()
+model = qimport.compile(sys.argv[1])
+model.session()
+seconds = time.perf_counter() - started
+print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+"""
+"""Compiles a model until it could run; peak memory is that of the process."""
+
+ROUNDS = 3
+
+
+def table() -> str:
+    """Seconds and megabytes: the best of several processes, because neighbours can only slow one down."""
+    rows = []
+    for network, file in networks().items():
+        cold, warm, most = [], [], 0.0
+        for _ in range(ROUNDS):
+            with tempfile.TemporaryDirectory() as folder:
+                seconds, memory = _compile(file, folder)
+                cold.append(seconds)
+                most = max(most, memory)
+                warm.append(_compile(file, folder)[0])
+        rows.append([network, f"{min(cold):.2f}", f"{min(warm):.3f}", f"{most / 1e6:,.0f}"])
+    return markdown(["network", "cold, s", "from the cache, s", "peak memory, MB"], rows)
+
+
+def _compile(file: Path, cache: str) -> tuple[float, float]:
+    """Seconds and bytes of a process with this cache folder."""
+    environment = {**os.environ, "QIMPORT_CACHE_DIR": cache}
+    command = [sys.executable, "-c", ONE, str(file)]
+    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    seconds, memory = json.loads(output)
+    return seconds, memory
+
+
+if __name__ == "__main__":
+    print(table())
