@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qimport.errors import CompilerBug
-from qimport.lower.arena import ALIGNMENT, Lifetime, assign_offsets, check_offsets
+from qimport.lower.arena import ALIGNMENT, Lifetime, assign_offsets, busiest, check_offsets
 
 
 def random_lifetimes(seed: int) -> list[Lifetime]:
@@ -42,6 +42,15 @@ def test_live_buffers_lie_apart(seed: int) -> None:
 def test_bad_offsets_are_our_bug(offsets: list[int], message: str) -> None:
     with pytest.raises(CompilerBug, match=message):
         check_offsets([Lifetime(64, 0, 2), Lifetime(100, 2, 3)], offsets)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_chain_needs_what_its_busiest_step_needs(seed: int) -> None:
+    """Each buffer meets its two neighbours."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 200, 40) * ALIGNMENT
+    lives = [Lifetime(int(size), step, step + 1) for step, size in enumerate(sizes)]
+    assert check_offsets(lives, assign_offsets(lives)) == busiest(lives)
 
 
 def test_buffers_that_never_meet_share_memory() -> None:
