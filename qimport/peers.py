@@ -185,12 +185,20 @@ class Peers:
             OracleError: the interpreter is chosen and not installed, or is another release.
             PeerUnavailable: OpenVINO is chosen and not installed.
         """
-        self.versions = {name: self._version(name) for name in self.names}
+        try:
+            self.versions = {name: self._version(name) for name in self.names}
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes."""
         self.oracle.close()
         self._openvino.stop()
 
