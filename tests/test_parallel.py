@@ -25,9 +25,13 @@ from test_plan import Machine, random_inputs
 
 import qimport
 from qimport import compiler, oracle, prim
+from qimport.codegen.aot import read_elf
+from qimport.codegen.backend import object_code
 from qimport.codegen.host import resolve_target, why_not_runnable
 from qimport.codegen.pool import ThreadPool, shared_pool
+from qimport.codegen.pool_code import pool_code
 from qimport.codegen.program import generate
+from qimport.codegen.target import ARM64, X86_64, Architecture, Target
 from qimport.errors import CompilerBug
 from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Numerics, Value
 from qimport.ir.interpret import interpret
@@ -227,6 +231,15 @@ def test_windows_in_rows(padding: tuple[tuple[int, int], tuple[int, int]]) -> No
     expect_parts(kernel_of(build.nodes, result), even_spans(1, rows, 4, 1))
 
 
+def test_pads_in_rows() -> None:
+    x, build = Value(TensorType("int8", (1, 5, 4, 3)), "x"), Builder()
+    result = build.emit(prim.Pad((0, 2, 1, 0), (0, 1, 0, 1), 7), (x,), TensorType("int8", (1, 8, 5, 4)))
+    kernel = kernel_of(build.nodes, result)
+    expect_parts(kernel, even_spans(1, 8, 2, 1))
+    assert part(kernel, Span(1, 0, 2)) is None, "nothing but padding"
+    assert part(kernel_of(build.nodes, result, in_place=True), Span(1, 0, 4)) is None
+
+
 def test_pixels_stand_in_one_row() -> None:
     build, value = sums((2, 3, 5, 4), 6, 1)
     residual = build.emit(prim.Cast(), (Value(TensorType("int8", (2, 3, 5, 6)), "y"),), value.type)
@@ -341,6 +354,13 @@ def test_every_part_runs_once(threads: int) -> None:
         counts = [0, 1, 2, 3, 7, 40] * 50
         for count, seen in zip(counts, callers.map(partial(run_tasks, pool), counts), strict=True):
             assert seen == Counter(range(count))
+
+
+@pytest.mark.parametrize("architecture", [X86_64, ARM64], ids=lambda architecture: architecture.name)
+def test_pools_have_code_for_every_architecture(architecture: Architecture) -> None:
+    target = Target("pool", architecture, frozenset())
+    machine, undefined = read_elf(object_code(pool_code(architecture, 0), target))
+    assert (machine, undefined) == (architecture.elf_machine, frozenset())
 
 
 def test_a_pool_for_one_processor_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

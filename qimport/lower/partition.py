@@ -145,6 +145,8 @@ class _Cut:
 
     def part(self) -> Part:
         """The part, or :class:`_Uncuttable`."""
+        if isinstance(self.kernel.root.op, prim.Pad) and self.kernel.in_place:
+            raise _Uncuttable
         operations = []
         for node in self.kernel.graph.nodes:
             if isinstance(node.op, ELEMENTWISE):
@@ -210,7 +212,7 @@ class _Cut:
         """An operand that is no run of memory any more: elementwise nodes read it where it is."""
         readers = [node for node in self.kernel.graph.nodes if value in node.inputs]
         elementwise = all(isinstance(node.op, ELEMENTWISE) for node in readers)
-        if not elementwise or self.kernel.in_place or value.type.shape != self.kernel.result.type.shape:
+        if not elementwise or value.type.shape != self.kernel.result.type.shape:
             raise _Uncuttable
         self.strided[self.known[value]] = dense_strides(value.type.shape)
 
@@ -283,6 +285,20 @@ def _cut_window(node: Node, span: Span) -> tuple[Operation, Spans]:
     return replace(op, padding=(first, second)), (Span(span.axis, max(begin, 0), min(end, extent)),)
 
 
+def _cut_pad(node: Node, span: Span) -> tuple[Operation, Spans]:
+    """A part surrounds its part of the operand, if it has one."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, prim.Pad) and x is not None
+    axis, extent = span.axis, x.type.shape[span.axis]
+    begin, end = span.first - op.before[axis], span.last - op.before[axis]
+    inside = Span(axis, max(begin, 0), min(end, extent))
+    if inside.size <= 0:
+        raise _Uncuttable
+    before = (*op.before[:axis], max(-begin, 0), *op.before[axis + 1 :])
+    after = (*op.after[:axis], max(end - extent, 0), *op.after[axis + 1 :])
+    return replace(op, before=before, after=after), (inside,)
+
+
 def _cut_reduce(node: Node, span: Span) -> tuple[Operation, Spans]:
     """Along dimensions that stay."""
     assert isinstance(node.op, prim.Reduce)
@@ -312,6 +328,7 @@ def _cut_resize(node: Node, span: Span) -> tuple[Operation, Spans]:
 _ROOT_RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], RootRule], ...] = (
     ((prim.Mac, prim.FloatMac), _cut_mac),
     (prim.Window, _cut_window),
+    (prim.Pad, _cut_pad),
     (prim.Reduce, _cut_reduce),
     ((prim.Softmax, prim.RowSum), _cut_rows),
     ((prim.Sample, prim.Interpolate), _cut_resize),
