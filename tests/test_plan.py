@@ -22,6 +22,7 @@ from qimport.lower.arena import ALIGNMENT
 from qimport.lower.fuse import ELEMENTWISE, MAX_FUSED, fuse
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import KernelCall, Operand, Plan, check_plan, make_plan
+from qimport.lower.simplify import simplify
 from tests.random_graphs import RandomGraph
 
 
@@ -346,6 +347,19 @@ def test_convolutions_add_only_what_steps_with_them(shape: tuple[int, ...]) -> N
 def test_convolutions_add_one_row_of_channels() -> None:
     s = Small((1, 2, 3, 4), (1, 1, 1, 4))
     assert s.check(s.clamp(s.add(s.sums(s.inputs[0]), s.wide(s.inputs[1])))) == ["mac+cast+binary+clamp"]
+
+
+def test_sums_are_reshaped_after_they_are_rescaled() -> None:
+    """Unless channels change: factors are per channel."""
+    for shape, wanted in (((6, 4), ["mac+rescale+clamp"]), ((3, 8), ["mac", "rescale+clamp"])):
+        s = Small((2, 3, 1, 4))
+        sums = s.b.emit(prim.Reshape(), (s.sums(s.inputs[0]),), TensorType("int32", shape))
+        factors = (s.b.constant(np.full(1, 2**30, np.int32)), s.b.constant(np.full(1, -5, np.int32)))
+        scaled = s.b.emit(prim.Rescale("double_away"), (sums, *factors), sums.type)
+        graph = Graph("g", tuple(s.inputs), (s.clamp(scaled),), tuple(s.b.nodes))
+        plan = check(remove_dead_nodes(simplify(graph, "reference")))
+        names = [call.kernel.describe().partition(" ->")[0] for call in plan.calls]
+        assert [name for name in names if name != "reshape"] == wanted
 
 
 def test_a_broadcast_convolution_keeps_its_own_kernel() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from qimport import prim
 from qimport.ir.graph import Graph, Numerics, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
+from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter, plain
 
 Simplification = Callable[[Emitter, Any, Site], Value | None]
@@ -88,9 +89,26 @@ def simplify_pad(emit: Emitter, op: prim.Pad, site: Site) -> Value | None:
     return emit.emit(prim.Pad(before, after, op.value), producer.inputs, plain(out))
 
 
+def simplify_after_reshape(emit: Emitter, op: prim.Clamp | prim.Rescale, site: Site) -> Value | None:
+    """Rescaling or clamping of reshaped sums: reshape afterwards, so that the sums are no tensor."""
+    x, *factors = site.operands
+    assert x is not None
+    source = _behind_reshape(site, x)
+    producer = site.producer(source)
+    if source is x or producer is None or not isinstance(producer.op, prim.Mac | prim.Rescale):
+        return None
+    if x.type.shape[-1:] != source.type.shape[-1:]:  # factors are per channel
+        return None
+    out = site.node.outputs[0].type
+    result = emit.emit(op, (source, *factors), TensorType(out.dtype, source.type.shape))
+    return emit.reshape(result, out.shape)
+
+
 SIMPLIFICATIONS: dict[type[Operation], Simplification] = {
     prim.Reshape: simplify_reshape,
     prim.Slice: simplify_slice,
     prim.Concat: simplify_concat,
     prim.Pad: simplify_pad,
+    prim.Clamp: simplify_after_reshape,
+    prim.Rescale: simplify_after_reshape,
 }
