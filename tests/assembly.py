@@ -35,9 +35,19 @@ class Loop:
         return len(self.matching(pattern))
 
     @property
-    def spills(self) -> list[str]:
+    def on_stack(self) -> list[str]:
         """Vectors and masks that go to the stack or come from there."""
         return [line for line in self.lines if STACK.search(line) and VECTOR.search(line)]
+
+    @property
+    def spills(self) -> list[str]:
+        """Those that go there: values of the loop for which there is no register, not only constants."""
+        return [line for line in self.on_stack if line.endswith(")") or line.startswith(("str", "stp"))]
+
+    @property
+    def length(self) -> int:
+        """How many instructions there are, but for hints to the caches."""
+        return len(self.lines) - self.count(r"^(prefetch|prfm)")
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
