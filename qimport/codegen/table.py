@@ -71,7 +71,7 @@ def _anywhere(target: Target) -> bool:
 
 
 def _tile_row(dot: DotProduct) -> Row:
-    fits = mac.multiplies_bytes if dot.group == 4 else mac.multiplies_words_by_bytes
+    fits = mac.multiplies_bytes if dot in DOT_PRODUCTS else mac.multiplies_words_by_bytes
     return Row(
         f"mac_tile_{dot.name}",
         lambda module, name, kernel, target, layout: mac_tile.emit(module, name, kernel, target, layout, dot),

@@ -70,24 +70,6 @@ def _dot_bytes(name: str, lanes: int, activations_first: bool) -> Product:
     return product
 
 
-def _multiply_add_words(name: str, lanes: int) -> Product:
-    """``pmaddwd``: bytes widened to words, two products per instruction; 2 * 255 * 255 cannot overflow."""
-
-    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
-        four = fn.b.bitcast(x, vector_type(I8, 4))
-        words = fn.b.zext(shuffle(fn, four, four, [0, 1, 2, 3] * (lanes // 2)), vector_type(I16, 2 * lanes))
-        pairs = fn.b.bitcast(words, acc.type)
-        for half in (0, 1):
-            operand = shuffle(fn, pairs, pairs, [half] * lanes)
-            part = fn.b.bitcast(
-                shuffle(fn, w, w, range(2 * lanes * half, 2 * lanes * (half + 1))), words.type
-            )
-            acc = fn.b.add(acc, fn.intrinsic(name, acc.type, [fn.b.bitcast(operand, words.type), part]))
-        return acc
-
-    return product
-
-
 def _widening_multiply(lanes: int) -> Product:
     """Products of words as plain integer arithmetic; NEON has SMLAL for each."""
 
@@ -152,28 +134,28 @@ DOT_PRODUCTS: tuple[DotProduct, ...] = (
                _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16, True)),
     DotProduct("avxvnni", "x86-64", ("avxvnni",), 8, 14, "int8", 4, True,
                _dot_bytes("llvm.x86.avx512.vpdpbusd.256", 8, True)),
-    DotProduct("avx512", "x86-64", ("avx512",), 16, 23, "int16", 2, True,
-               _multiply_add_words("llvm.x86.avx512.pmaddw.d.512", 16)),
-    DotProduct("avx2", "x86-64", ("avx2",), 8, 11, "int16", 2, True,
-               _multiply_add_words("llvm.x86.avx2.pmadd.wd", 8)),
-    DotProduct("sse2", "x86-64", (), 4, 11, "int16", 2, True,
-               _multiply_add_words("llvm.x86.sse2.pmadd.wd", 4)),
+    DotProduct("avx512", "x86-64", ("avx512",), 16, 29, "int16", 2, True,
+               _pairs_of_words("llvm.x86.avx512.pmaddw.d.512", 16), 2),
+    DotProduct("avx2", "x86-64", ("avx2",), 8, 14, "int16", 2, True,
+               _pairs_of_words("llvm.x86.avx2.pmadd.wd", 8), 2),
+    DotProduct("sse2", "x86-64", (), 4, 14, "int16", 2, True,
+               _pairs_of_words("llvm.x86.sse2.pmadd.wd", 4), 2),
     DotProduct("dotprod", "arm64", ("dotprod",), 4, 28, "int8", 4, False,
                _dot_bytes("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, True)),
     DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4)),
 )  # fmt: skip
-"""Best first; the first that the target has is used."""
+"""Best first; the first that the target has is used. Steps on two activations take bytes widened to words."""
 
 WORD_PRODUCTS: tuple[DotProduct, ...] = (
     DotProduct("avx512vnni_words", "x86-64", ("avx512vnni",), 16, 30, "int16", 2, False,
                _pairs_of_words("llvm.x86.avx512.vpdpwssd.512", 16, adds=True), 2),
     DotProduct("avxvnni_words", "x86-64", ("avxvnni",), 8, 14, "int16", 2, False,
                _pairs_of_words("llvm.x86.avx512.vpdpwssd.256", 8, adds=True), 2),
-    DotProduct("avx512_words", "x86-64", ("avx512",), 16, 23, "int16", 2, False,
+    DotProduct("avx512_words", "x86-64", ("avx512",), 16, 29, "int16", 2, False,
                _pairs_of_words("llvm.x86.avx512.pmaddw.d.512", 16), 2),
-    DotProduct("avx2_words", "x86-64", ("avx2",), 8, 11, "int16", 2, False,
+    DotProduct("avx2_words", "x86-64", ("avx2",), 8, 14, "int16", 2, False,
                _pairs_of_words("llvm.x86.avx2.pmadd.wd", 8), 2),
-    DotProduct("sse2_words", "x86-64", (), 4, 11, "int16", 2, False,
+    DotProduct("sse2_words", "x86-64", (), 4, 14, "int16", 2, False,
                _pairs_of_words("llvm.x86.sse2.pmadd.wd", 4), 2),
     DotProduct("neon_words", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply_words(4), 2),
 )  # fmt: skip

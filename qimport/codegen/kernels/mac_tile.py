@@ -1,8 +1,9 @@
 """``prim.mac`` on register tiles: a few pixels by a few vectors of output channels, any dot-product step.
 
 Weights are packed per block of output channels as [run][group of 4 bytes][vector] and then as the
-dot product wants them; activations are read in
-place, four bytes at a time. Sums of 64 bits are made of sums of 32 bits over pieces that cannot overflow.
+dot product wants them; activations are read four bytes at a time, in place or from a copy
+(:class:`Panel`) that has what the dot product takes. Sums of 64 bits are made of sums of 32 bits over pieces
+that cannot overflow.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from qimport.codegen.function import ELEMENTS, I8, I32, I64, Index, KernelFunction, itemsize
+from qimport.codegen.function import ELEMENTS, I32, I64, Index, KernelFunction, itemsize
 from qimport.codegen.isa.dot import WORD_BYTES, DotProduct
 from qimport.codegen.kernels import access, mac
+from qimport.codegen.kernels.panel import Panel, row_elements
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, vector_type
@@ -24,7 +26,11 @@ from qimport.ir.types import DTYPES
 from qimport.lower.kernel import Kernel
 
 MOST_PIXELS = 12
+
 MOST_VECTORS = 4
+
+PANEL_BYTES = 24 * 1024
+"""Activations of a tile that stay in the first cache beside the weights."""
 
 PIECE = 256
 """Products of 16-bit activations and 9-bit weights whose sum fits into 32 bits."""
@@ -67,6 +73,8 @@ def tiling(kernel: Kernel, dot: DotProduct) -> Tiling:
     most = max(
         1, min(MOST_PIXELS, (dot.registers - vectors - 1) // (vectors + mac.needs_activation_sums(kernel)))
     )
+    while most > 1 and row_elements(geo, most) * geo.run_rows * WORD_BYTES // dot.group > PANEL_BYTES:
+        most -= 1
     return Tiling(dot, geo, vectors, mac.balanced(geo.width, most))
 
 
@@ -116,8 +124,16 @@ class _TileKernel:
         self.sums = not wide and mac.needs_activation_sums(kernel)
         op = mac.root_of(kernel)[0]
         self.weight_zero = op.weight_zero - (128 if w.type.dtype == "uint8" else 0)
-        self.flip = 0x80 if x.type.itemsize == 1 and (x.type.dtype == "int8") == self.dot.unsigned else 0
-        self.element_bytes = x.type.itemsize
+        flip = 0x80 if x.type.itemsize == 1 and (x.type.dtype == "int8") == self.dot.unsigned else 0
+        widened = x.type.itemsize * self.dot.group < WORD_BYTES
+        self.input_bytes = x.type.itemsize
+        self.element_bytes = WORD_BYTES // self.dot.group
+        self.panel: Panel | None = None
+        self.one_tile = self.geo.images * self.geo.rows == 1 and self.geo.width <= tiles.pixels
+        self.run_row_step = self.geo.run_row_step
+        if flip or widened or self.geo.run_length % self.dot.group:
+            self.panel = Panel(fn, self.geo, x.type.dtype, flip, widened, tiles.pixels)
+            self.run_row_step = self.panel.row_step
         self.sum_dtype = mac.sum_type(kernel)
         self.sum_bytes = itemsize(self.sum_dtype)
         self.tile = mac.tile_memory(fn, tiles.pixels * tiles.vectors * self.dot.lanes, self.sum_dtype)
@@ -126,6 +142,8 @@ class _TileKernel:
     def run(self) -> None:
         """All blocks of output channels."""
         lanes, vectors = self.dot.lanes, self.tiles.vectors
+        if self.panel is not None and self.one_tile:
+            self.panel.fill(self.x, self.geo.width)
         whole = self.geo.outputs // (lanes * vectors)
         self.fn.loop(0, whole, 1, lambda block: self._channels(block, vectors, vectors * lanes))
         rest = self.geo.outputs - whole * lanes * vectors
@@ -145,7 +163,11 @@ class _TileKernel:
 
             def tile(column: Index, pixels: int) -> None:
                 place = self.fn.add(start, self.fn.mul(column, self.geo.pixel_step))
-                x = self.fn.at(self.x, self.fn.mul(place, self.element_bytes))
+                x = self.fn.at(self.x, self.fn.mul(place, self.input_bytes))
+                if self.panel is not None:
+                    if not self.one_tile:
+                        self.panel.fill(x, pixels)
+                    x = self.panel.memory
                 self._multiply(x, weights, channel, pixels, vectors)
                 self.finisher.finish(
                     self.tile, vectors * self.dot.lanes, self.fn.add(first, column), pixels, channel, count
@@ -207,7 +229,7 @@ class _TileKernel:
     def _place_of_run(self, x: Any, weights: Any, row: Index, column: Index, vectors: int) -> tuple[Any, Any]:
         """Where a run's activations and weights are."""
         geo, step = self.geo, self.tiles.groups * vectors * self.tiles.vector_bytes
-        offset = self.fn.add(self.fn.mul(row, geo.run_row_step), self.fn.mul(column, geo.run_column_step))
+        offset = self.fn.add(self.fn.mul(row, self.run_row_step), self.fn.mul(column, geo.run_column_step))
         number = self.fn.add(self.fn.mul(row, geo.run_columns), column)
         return (
             self.fn.at(x, self.fn.mul(offset, self.element_bytes)),
@@ -253,16 +275,21 @@ class _TileKernel:
         vectors: int,
         carried: Sequence[Any],
     ) -> Sequence[Any]:
-        """``length`` elements of a run from group ``first`` on: whole groups in a loop, then the rest."""
-        whole, rest = divmod(length, self.dot.group)
+        """``length`` elements of a run from group ``first`` on. Past its end, weights are zero.
+
+        Where activations are summed, the last group is on its own: not all of it counts.
+        """
+        groups = -(-length // self.dot.group)
+        whole = length // self.dot.group if self.sums else groups
 
         def group(number: Index, *carried: Any) -> Sequence[Any]:
             place = self.fn.add(first, number)
             return self._group(x, place, self.dot.group, weights, pixels, vectors, carried)
 
         carried = self.fn.loop(0, whole, 1, group, carried)
-        if not rest:
+        if whole == groups:
             return carried
+        rest = length % self.dot.group
         return self._group(x, self.fn.add(first, whole), rest, weights, pixels, vectors, carried)
 
     def _group(
@@ -275,34 +302,22 @@ class _TileKernel:
         vectors: int,
         carried: Sequence[Any],
     ) -> Sequence[Any]:
-        """One step of every accumulator: ``count`` elements of each pixel from group ``number`` on."""
+        """One step of every accumulator with group ``number``, ``count`` of whose elements are summed."""
         size = self.tiles.vector_bytes
-        element = ELEMENTS[self.dot.weight_dtype]
-        type_ = vector_type(element, self.dot.lanes * self.dot.group)
+        type_ = vector_type(ELEMENTS[self.dot.weight_dtype], self.dot.lanes * self.dot.group)
         here = self.fn.at(weights, self.fn.mul(number, vectors * size))
         w = [self.fn.load(self.fn.at(here, v * size), type_, 16) for v in range(vectors)]
+        counted = [int(k < count) for k in range(self.dot.group)] * self.dot.lanes
         results = list(carried)
         for pixel in range(pixels):
-            place = self.fn.add(
-                self.fn.mul(number, WORD_BYTES), pixel * self.geo.pixel_step * self.element_bytes
-            )
-            activations = self._activations(self.fn.at(x, place), count * self.element_bytes)
+            step = pixel * self.geo.pixel_step * self.element_bytes
+            place = self.fn.at(x, self.fn.add(self.fn.mul(number, WORD_BYTES), step))
+            activations = self.fn.load(place, I32)
             for vector in range(vectors):
                 slot = pixel * vectors + vector
                 results[slot] = self.dot.product(self.fn, results[slot], activations, w[vector])
             if self.sums:
                 slot = pixels * vectors + pixel
-                results[slot] = self.dot.product(self.fn, results[slot], activations, constant(type_, 1))
+                ones = ir.Constant(type_, [ir.Constant(type_.element, one) for one in counted])
+                results[slot] = self.dot.product(self.fn, results[slot], activations, ones)
         return results
-
-    def _activations(self, place: Any, count: int) -> Any:
-        """``count`` bytes as one i32 in the instruction's domain; missing bytes are zero in that domain."""
-        flip = ir.Constant(I32, int.from_bytes(bytes([self.flip] * count), "little"))
-        if count == WORD_BYTES:
-            word = self.fn.load(place, I32)
-        else:
-            word = ir.Constant(I32, 0)
-            for byte in range(count):
-                value = self.fn.b.zext(self.fn.load(self.fn.at(place, byte), I8), I32)
-                word = self.fn.b.or_(word, self.fn.b.shl(value, ir.Constant(I32, 8 * byte)))
-        return self.fn.b.xor(word, flip) if self.flip else word
