@@ -190,6 +190,23 @@ def test_a_fused_quantized_addition(target: str, stride: int | None, in_place: b
         check(kernel_of(b.nodes, result, stride, in_place), arrays, target)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("rounding", ["double_away", "double_up"])
+def test_products_in_the_middle_of_two_bytes(target: str, rounding: Rounding, in_place: bool) -> None:
+    """Half of an odd product is in doubt: whole registers are computed again, before or after a store."""
+    rng = np.random.default_rng(8)
+    for channels in (13, 150):
+        shape, row = (5, channels), (1, channels)
+        b, x, scale = Builder(), Value(TensorType("int8", shape), "x"), Value(TensorType("int8", row), "s")
+        wide = [b.emit(prim.Cast(), (v,), TensorType("int32", v.type.shape)) for v in (x, scale)]
+        product = b.emit(prim.Binary("mul"), (wide[0], wide[1]), wide[0].type)
+        constants = [b.constant(f) for f in factors(rounding, np.array([0.5]))]
+        y = b.emit(prim.Rescale(rounding), (product, *constants), wide[0].type)
+        z = b.emit(prim.Clamp(2, -128, 127), (y,), x.type)
+        values = [rng.integers(-15, 16, n).astype(np.int8) for n in (shape, row)]
+        check(kernel_of(b.nodes, z, None, in_place), values, target)
+
+
 def test_code_depends_on_constants_through_facts_only() -> None:
     """Other factors of the same kind give the same layout and the same facts; a left shift does not."""
 
