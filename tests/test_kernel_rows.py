@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assembly import row_named
 from emulator import check_emulated, skip_without_emulator
 from kernel_harness import CompiledKernels, KernelModule, run_program, same_bytes
 from mac_cases import MacCase, sample
@@ -58,7 +59,7 @@ SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
     "mac_amx": {
         "kind": ("dense", "pointwise", "pointwise", "window", "groups"),
         "zeros": ("middle",),
-        "inputs": (16, 20, 32, 48, 52, 64, 80, 128, 192),
+        "inputs": (3, 9, 16, 20, 32, 48, 52, 64, 70, 80, 128, 192),
     },
     "mac_depthwise": {"kind": ("depthwise",)},
     **TAPS,
@@ -197,6 +198,28 @@ def test_sweep_on_this_machine(row: Row) -> None:
     if not row.available(host):
         pytest.skip(f"{row.name} not run: this machine lacks its instructions")
     sweep(row, host, cases(row, host))
+
+
+HEAVY: dict[str, Sequence[Any]] = {
+    "kind": ("window",),
+    "batch": (1,),
+    "zeros": ("middle",),
+    "height": (6,),
+    "width": (7,),
+    "inputs": (1152,),
+    "outputs": (970,),
+    "window": ((1, 1),),
+    "dilation": ((1, 1),),
+    "epilogue": ("residual in place",),
+}
+"""A layer whose weights do not stay in the cache while its pixels are walked."""
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=["read in place", "gathered"])
+def test_heavy_weights(stride: tuple[int, int]) -> None:
+    row, target = row_named("mac_amx"), resolve_target("x86-64-amx")
+    skip_unless_runnable(row, target)
+    sweep(row, target, sample(1, 4, **HEAVY, stride=(stride,)))
 
 
 @pytest.mark.parametrize(("row", "target"), [p for p in NATIVE_PAIRS if is_best(*p)], ids=pair_id)
