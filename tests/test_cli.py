@@ -73,7 +73,7 @@ def test_version() -> None:
     ("arguments", "message"),
     [
         (["chek"], "did you mean 'check'?"),
-        (["zzz"], "known: build, check"),
+        (["zzz"], "known: bench, build, check"),
         (["--nonsense"], "--nonsense"),
         (["run", DIGITS], "either --input or --random"),
         (["run", DIGITS, "--random", "-1"], "--random"),
