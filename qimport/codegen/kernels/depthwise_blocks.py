@@ -21,14 +21,17 @@ MULTIPLIERS = (1, 2, 4, 8)
 ROWS = (1, 2, 4)
 """Output rows per block."""
 
+TOGETHER = 4
+"""Vectors of sums that are finished together: they become one register of bytes."""
+
 INTERLEAVING = 3
 """Instructions per interleaved vector of channels."""
 
 MEMORY = 16384
 """Bytes of interleaved input: a third of a first-level cache."""
 
-MOST_CHANNELS = 256
-"""Channels per block: their weights and tables stay in cache, and a stretch still has many columns."""
+LEAST_CHANNELS, MOST_CHANNELS = 64, 256
+"""Channels per block: whole registers of bytes are interleaved, and weights and tables stay in cache."""
 
 CHANNEL_STEP = 16
 """Channels per block are a multiple of every vector and of every multiplier."""
@@ -61,11 +64,6 @@ class Rows:
         reads = {self._line(row, tap): tap for tap in range(self.window)}
         return {place: reads[line] for place, line in enumerate(self.groups[group]) if line in reads}
 
-    def available(self, group: int, count: int) -> tuple[int, ...]:
-        """The lines of a group that exist where only the first ``count`` output rows do."""
-        last = self._line(count - 1, self.window - 1)
-        return tuple(line for line in self.groups[group] if line <= last)
-
     def _line(self, row: int, tap: int) -> int:
         return row * self.stride + tap * self.dilation
 
@@ -74,7 +72,8 @@ class Rows:
 class Blocks:
     """Output rows, ``columns`` of output pixels and ``channels`` that are computed together.
 
-    ``input_columns`` are interleaved for them.
+    ``input_columns`` are interleaved for them. Blocks at the end overlap their predecessors; in place, where
+    no pixel may be computed twice, numbers of rows and columns are divisors.
     """
 
     product: TapProduct
@@ -90,33 +89,46 @@ class Blocks:
 
 
 def blocks_of(kernel: Kernel, product: TapProduct) -> Blocks:
-    """The cheapest number of rows; as many channels and columns as fit into :data:`MEMORY`."""
+    """Few channels are taken all at once, so that columns are neighbours; many such that all columns fit."""
     op, _, w, _ = mac.root_of(kernel)
-    outputs, kh, kw, _ = w.type.shape
-    _, height, width, _ = kernel.root.outputs[0].type.shape
+    outputs, _, taps, _ = w.type.shape
+    width = kernel.root.outputs[0].type.shape[2]
+    rows = _rows(kernel, product)
+    step, edge = op.stride[1], (taps - 1) * op.dilation[1] + 1
+    places = MEMORY // (TAP_BYTES * len(rows.groups))
+    channels = outputs
+    if outputs > MOST_CHANNELS:
+        fitting = places // ((width - 1) * step + edge)
+        channels = _part(outputs, min(max(fitting, LEAST_CHANNELS), MOST_CHANNELS), CHANNEL_STEP)
+    columns = _part(width, max((places // channels - edge) // step + 1, edge), 1)
+    if kernel.in_place:
+        columns = max(size for size in range(1, columns + 1) if width % size == 0)
+    return Blocks(product, rows, columns, channels, (columns - 1) * step + edge)
+
+
+def _rows(kernel: Kernel, product: TapProduct) -> Rows:
+    """The number of output rows that costs the fewest instructions per row."""
+    op, _, w, _ = mac.root_of(kernel)
+    _, window, columns, _ = w.type.shape
+    height = kernel.root.outputs[0].type.shape[1]
 
     def cost(rows: Rows) -> float:
-        steps = kw * len(rows.parts)
+        steps = columns * len(rows.parts)
         return (steps + INTERLEAVING * op.stride[1] * len(rows.groups)) / rows.count
 
-    counts = [count for count in ROWS if count <= height]
-    every = [Rows(count, kh, op.stride[0], op.dilation[0], product.group) for count in counts]
-    few = [rows for rows in every if kw * len(rows.parts) <= product.registers]
-    rows = min(few or every[:1], key=cost)
-    channels = _channel_block(outputs)
-    edge = (kw - 1) * op.dilation[1] + 1
-    room = MEMORY // (TAP_BYTES * channels * len(rows.groups)) - edge
-    columns = mac.balanced(width, max(room // op.stride[1] + 1, edge))
-    return Blocks(product, rows, columns, channels, (columns - 1) * op.stride[1] + edge)
+    counts = [count for count in ROWS if count <= height and not (kernel.in_place and height % count)]
+    every = [Rows(count, window, op.stride[0], op.dilation[0], product.group) for count in counts]
+    few = [rows for rows in every if columns * len(rows.parts) <= product.registers]
+    return min(few or every[:1], key=cost)
 
 
-def _channel_block(channels: int) -> int:
-    """All channels if they are few; otherwise preferably a divisor."""
-    if channels <= MOST_CHANNELS:
-        return channels
-    sizes = range(MOST_CHANNELS, MOST_CHANNELS // 3, -CHANNEL_STEP)
-    even = mac.balanced(-(-channels // CHANNEL_STEP), MOST_CHANNELS // CHANNEL_STEP) * CHANNEL_STEP
-    return next((size for size in sizes if channels % size == 0), even)
+def _part(extent: int, most: int, step: int) -> int:
+    """All of ``extent``, or a multiple of ``step`` up to ``most``: a divisor unless all are much smaller."""
+    if extent <= most:
+        return extent
+    sizes = range(most // step * step, most // 2, -step)
+    even = mac.balanced(-(-extent // step), most // step) * step
+    return next((size for size in sizes if extent % size == 0), even)
 
 
 def applies(kernel: Kernel, product: TapProduct) -> bool:

@@ -9,21 +9,18 @@ output columns as the window is wide.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from qimport.codegen.function import ELEMENTS, I32, I64, Index, KernelFunction, index, itemsize
 from qimport.codegen.isa.taps import TAP_BYTES, TapProduct
 from qimport.codegen.kernels import access, mac
-from qimport.codegen.kernels.depthwise_blocks import Blocks, blocks_of, flip, weight_bytes
+from qimport.codegen.kernels.depthwise_blocks import TOGETHER, Blocks, blocks_of, flip, weight_bytes
 from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, lanes_of, like, shuffle, splat, vector_type
 from qimport.lower.kernel import Kernel
-
-TOGETHER = 4
-"""Vectors that are finished together: they become one register of bytes."""
 
 
 def emit(
@@ -54,90 +51,79 @@ class _TapsKernel:
         self.finisher = Finisher(fn, kernel, target, layout)
 
     def run(self) -> None:
-        """All blocks; the last rows may be fewer."""
-        images, height, _, _ = self.result
-        most = self.blocks.rows.count
+        """All blocks."""
+        fn, blocks = self.fn, self.blocks
+        images, height, width, outputs = self.result
+        size = blocks.channels
+
+        def channels(place: list[Index], number: Index, count: int) -> None:
+            def stretch(column: Index) -> None:
+                corner = (*place, column)
+                self._interleave(corner, number, count)
+                self._channels(corner, fn.mul(number, size), count)
+
+            self._cover(width, blocks.columns, stretch)
+
+        def rows(place: list[Index]) -> None:
+            fn.loop(0, outputs // size, 1, lambda number: channels(place, number, size))
+            if outputs % size:
+                channels(place, outputs // size, outputs % size)
 
         def image(number: Index) -> None:
-            self.fn.blocks(height, most, False, lambda row, count: self._rows(number, row, count))
+            self._cover(height, blocks.rows.count, lambda row: rows([number, row]))
 
-        self.fn.loop(0, images, 1, image)
+        fn.loop(0, images, 1, image)
 
-    def _rows(self, image: Index, row: Index, count: int) -> None:
-        """``count`` output rows from ``row`` on."""
-        _, _, width, outputs = self.result
-        size, columns = self.blocks.channels, self.blocks.columns
-        whole = outputs - outputs % size
+    def _cover(self, extent: int, size: int, body: Callable[[Index], None]) -> None:
+        """Cover ``range(extent)`` with blocks of ``size``; the last one may overlap its predecessor."""
+        last = extent - size
 
-        def channels(number: Index, size: int) -> None:
-            def stretch(column: Index) -> None:
-                self._interleave((image, row, column), number, size, count)
-                channel = self.fn.mul(number, self.blocks.channels)
-                self._channels((image, row, column), channel, size, count)
+        def step(start: Index) -> None:
+            if isinstance(start, int):
+                start = min(start, last)
+            elif extent % size:
+                start = self.fn.intrinsic("llvm.smin.i64", I64, [start, index(last)])
+            body(start)
 
-            self.fn.loop(0, width, columns, stretch)
+        self.fn.loop(0, extent, size, step)
 
-        self.fn.loop(0, whole // size, 1, lambda number: channels(number, size))
-        if whole < outputs:
-            channels(whole // size, outputs - whole)
-
-    def _columns(self, column: Index) -> Index:
-        """Output columns of the stretch from ``column`` on."""
-        width, columns = self.result[2], self.blocks.columns
-        if width % columns == 0:
-            return columns
-        if isinstance(column, int):
-            return min(columns, width - column)
-        rest = self.fn.b.sub(index(width), column)
-        return self.fn.intrinsic("llvm.smin.i64", I64, [rest, index(columns)])
-
-    def _interleave(self, place: tuple[Index, ...], block: Index, channels: int, count: int) -> None:
-        """The input of ``count`` output rows, one stretch and one block of channels, into memory.
+    def _interleave(self, corner: tuple[Index, ...], block: Index, channels: int) -> None:
+        """What a stretch at ``corner`` (image, row, column) reads of one block of channels, into memory.
 
         Columns that hold all channels are neighbours in the input: they are taken as one run.
         """
-        fn, (step, inputs) = self.fn, (self.op.stride[1], self.x.shape[3])
-        edge = self.blocks.input_columns - (self.blocks.columns - 1) * step
-        taken = fn.add(fn.mul(self._columns(place[2]), step), edge - step)
-        corner = (place[0], fn.mul(place[1], self.op.stride[0]), fn.mul(place[2], step))
-        source = access.offset(fn, corner, access.dense_strides(self.x.shape)[:3])
+        fn, (rows, columns), inputs = self.fn, self.op.stride, self.x.shape[3]
+        start = (corner[0], fn.mul(corner[1], rows), fn.mul(corner[2], columns))
+        source = access.offset(fn, start, access.dense_strides(self.x.shape)[:3])
         source = fn.add(source, fn.mul(block, self.blocks.channels // self.multiplier))
+        taken = self.blocks.input_columns
         if channels == self.result[3]:
-            least = self.result[2] % self.blocks.columns or self.blocks.columns
-            shortest = ((least - 1) * step + edge) * inputs
-            self._run(source, 0, fn.mul(taken, inputs), shortest, count)
+            self._run(source, 0, taken * inputs)
             return
-        length = channels // self.multiplier
 
         def column(number: Index) -> None:
             here = fn.add(source, fn.mul(number, inputs))
-            self._run(here, fn.mul(number, channels * TAP_BYTES), length, length, count)
+            self._run(here, fn.mul(number, channels * TAP_BYTES), channels // self.multiplier)
 
         fn.loop(0, taken, 1, column)
 
-    def _run(self, source: Index, target: Index, length: Index, shortest: int, count: int) -> None:
-        """``length`` neighbouring elements of each input row from ``source`` on; the last step overlaps."""
+    def _run(self, source: Index, target: Index, length: int) -> None:
+        """``length`` neighbouring elements of each input row from element ``source`` on."""
         fn, line = self.fn, self.x.shape[2] * self.x.shape[3]
         register = self.product.lanes * TAP_BYTES // self.x.itemsize // self.multiplier
-        width = min(register, 1 << (shortest.bit_length() - 1))
-        last = length - width if isinstance(length, int) else fn.b.sub(length, index(width))
+        width = min(register, 1 << (length.bit_length() - 1))
 
         def step(start: Index) -> None:
-            if not isinstance(length, int) or length % width:
-                start = fn.intrinsic("llvm.smin.i64", I64, [index(start), index(last)])
             first = fn.add(source, start)
             place = fn.add(target, fn.mul(start, self.multiplier * TAP_BYTES))
-            for group in range(len(self.blocks.rows.groups)):
-                lines = self.blocks.rows.available(group, count)
-                if not lines:
-                    continue
+            for group, lines in enumerate(self.blocks.rows.groups):
                 rows = [self._load(fn.add(first, number * line), width) for number in lines]
                 memory = fn.at(self.memory, fn.add(place, group * self.blocks.plane))
                 for number, taps in enumerate(self.product.interleave(fn, rows)):
                     size = lanes_of(taps) * taps.type.element.width // 8
                     fn.store(taps, fn.at(memory, number * size), 4)
 
-        fn.loop(0, length, width, step)
+        self._cover(length, width, step)
 
     def _load(self, position: Index, width: int) -> Any:
         """``width`` activations in the product's domain, each as often as it has outputs."""
@@ -151,72 +137,58 @@ class _TapsKernel:
             return splat(self.fn, x, self.multiplier)
         return shuffle(self.fn, x, x, [lane // self.multiplier for lane in range(width * self.multiplier)])
 
-    def _channels(self, place: tuple[Index, ...], block: Index, channels: int, count: int) -> None:
-        """A stretch of ``count`` output rows, a vector of the block's channels at a time."""
-        lanes = self.product.lanes
+    def _channels(self, corner: tuple[Index, ...], block: Index, channels: int) -> None:
+        """The results of a stretch, a vector of the block's channels at a time."""
+        fn, lanes = self.fn, self.product.lanes
         whole = channels - channels % lanes
 
         def vector(start: Index, used: int) -> None:
-            self._vector(place, self.fn.add(block, start), start, channels, used, count)
+            memory = fn.at(self.memory, fn.mul(start, TAP_BYTES))
+            self._vector(corner, fn.add(block, start), memory, channels * TAP_BYTES, used)
 
-        self.fn.loop(0, whole, lanes, lambda start: vector(start, lanes))
+        fn.loop(0, whole, lanes, lambda start: vector(start, lanes))
         if whole < channels:
             vector(whole, channels - whole)
 
-    def _vector(
-        self, place: tuple[Index, ...], channel: Index, start: Index, channels: int, used: int, count: int
-    ) -> None:
-        """``used`` lanes of one vector, which begins at ``channel`` and at ``start`` of its block."""
-        fn, step = self.fn, channels * TAP_BYTES
-        image, row, column = place
-        memory = fn.at(self.memory, fn.mul(start, TAP_BYTES))
+    def _vector(self, corner: tuple[Index, ...], channel: Index, memory: Any, step: int, used: int) -> None:
+        """``used`` lanes of the vector at ``channel``; columns are ``step`` bytes apart in ``memory``."""
+        fn, blocks = self.fn, self.blocks
+        image, row, column = corner
         first = fn.add(fn.mul(fn.add(fn.mul(image, self.result[1]), row), self.result[2]), column)
 
-        def block(number: Index, pixels: int) -> None:
-            sums, places = [], []
-            for i in range(pixels):
+        def block(number: Index, count: int) -> None:
+            sums: list[Any] = []
+            pixels = []
+            for i in range(count):
                 position = fn.add(number, i)
-                here = fn.at(memory, fn.mul(position, self.op.stride[1] * step))
-                sums += self._sums(here, channel, step, count)
-                places += [fn.add(fn.add(first, position), row * self.result[2]) for row in range(count)]
-            self._store(sums, places, channel, used)
+                sums += self._sums(fn.at(memory, fn.mul(position, self.op.stride[1] * step)), channel, step)
+                pixel = fn.add(first, position)
+                pixels += [fn.add(pixel, row * self.result[2]) for row in range(blocks.rows.count)]
+            self._store(sums, pixels, channel, used)
 
-        self._blocks(self._columns(column), TOGETHER // count, block)
+        fn.blocks(blocks.columns, TOGETHER // blocks.rows.count, False, block)
 
-    def _blocks(self, count: Index, together: int, body: Callable[[Index, int], None]) -> None:
-        """Cover ``range(count)`` with ``body(start, width)`` of width ``together`` and what is left."""
-        fn = self.fn
-        if isinstance(count, int):
-            fn.blocks(count, together, False, body)
-            return
-        whole = fn.b.and_(count, index(-together))
-        with fn.b.if_then(fn.b.icmp_signed(">", whole, index(0))):
-            fn.loop(0, whole, together, lambda start: body(start, together))
-        with fn.b.if_then(fn.b.icmp_signed("<", whole, count)):
-            fn.loop(whole, count, 1, lambda start: body(start, 1))
-
-    def _sums(self, memory: Any, channel: Index, step: int, count: int) -> list[Any]:
-        """The sums of one vector in ``count`` output rows; columns are ``step`` bytes apart in memory."""
+    def _sums(self, memory: Any, channel: Index, step: int) -> list[Any]:
+        """The sums of one vector in every row of the block; ``memory`` holds the window's first column."""
         fn, rows, lanes = self.fn, self.blocks.rows, self.product.lanes
         vector = lanes * TAP_BYTES
-        parts = [(number, *part) for number, part in enumerate(rows.parts) if part[0] < count]
         weights = fn.at(fn.tables, fn.mul(channel, len(rows.parts) * self.window_columns * TAP_BYTES))
         element = ELEMENTS[self.product.weight_dtype]
         type_ = vector_type(element, vector * 8 // element.width)
         place = fn.add(self.bias_offset, fn.mul(channel, itemsize(self.bias_dtype)))
         bias = fn.load(fn.at(fn.tables, place), vector_type(ELEMENTS[self.bias_dtype], lanes), vector)
         wide = self.bias_dtype == "int64"
-        sums = [constant(vector_type(I32, lanes), 0) if wide else bias] * count
+        sums = [constant(vector_type(I32, lanes), 0) if wide else bias] * rows.count
         for column in range(self.window_columns):
             taps = fn.at(memory, column * self.op.dilation[1] * step)
-            for number, row, group in parts:
+            for number, (row, group) in enumerate(rows.parts):
                 x = fn.load(fn.at(taps, group * self.blocks.plane), type_, 4)
                 where = (number * self.window_columns + column) * vector
                 w = fn.load(fn.at(weights, where), type_, vector)
                 sums[row] = self.product.product(fn, sums[row], x, w)
         return [fn.b.add(fn.b.sext(total, bias.type), bias) for total in sums] if wide else sums
 
-    def _store(self, sums: list[Any], pixels: list[Index], channel: Index, used: int) -> None:
+    def _store(self, sums: Sequence[Any], pixels: Sequence[Index], channel: Index, used: int) -> None:
         """The first ``used`` lanes, without masks in pieces that are powers of two."""
         lanes = self.product.lanes
         if used == lanes or self.finisher.masked:
