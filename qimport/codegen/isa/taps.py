@@ -34,9 +34,8 @@ class TapProduct:
     """One way to accumulate ``group`` taps of ``lanes`` channels.
 
     ``requires``: target features (all of them). ``unsigned``: whether bytes of activations are taken as
-    0..255 or as -128..127; weights are signed. ``registers``: how many vectors of weights may be in use at
-    once. ``product(fn, acc, x, w)`` emits the step: acc has ``lanes`` of int32, x and w are as long, in bytes
-    or words. No step saturates.
+    0..255 or as -128..127; weights are signed. ``product(fn, acc, x, w)`` emits the step: acc has ``lanes``
+    of int32, x and w are as long, in bytes or words. No step saturates.
     """
 
     name: str
@@ -45,7 +44,6 @@ class TapProduct:
     lanes: int
     group: int
     unsigned: bool
-    registers: int
     product: Product
 
     @property
@@ -147,17 +145,17 @@ def _multiply_add(name: str) -> Product:
 
 
 TAP_PRODUCTS: tuple[TapProduct, ...] = (
-    TapProduct("avx512vnni", "x86-64", ("avx512vnni",), 16, 4, True, 20,
+    TapProduct("avx512vnni", "x86-64", ("avx512vnni",), 16, 4, True,
                _dot("llvm.x86.avx512.vpdpbusd.512")),
-    TapProduct("avxvnni", "x86-64", ("avxvnni",), 8, 4, True, 12, _dot("llvm.x86.avx512.vpdpbusd.256")),
-    TapProduct("dotprod", "arm64", ("dotprod",), 4, 4, False, 20,
+    TapProduct("avxvnni", "x86-64", ("avxvnni",), 8, 4, True, _dot("llvm.x86.avx512.vpdpbusd.256")),
+    TapProduct("dotprod", "arm64", ("dotprod",), 4, 4, False,
                _dot("llvm.aarch64.neon.sdot.v4i32.v16i8")),
-    TapProduct("avx512vnni_pairs", "x86-64", ("avx512vnni",), 16, 2, True, 20,
+    TapProduct("avx512vnni_pairs", "x86-64", ("avx512vnni",), 16, 2, True,
                _dot("llvm.x86.avx512.vpdpwssd.512")),
-    TapProduct("avxvnni_pairs", "x86-64", ("avxvnni",), 8, 2, True, 12, _dot("llvm.x86.avx512.vpdpwssd.256")),
-    TapProduct("avx512_pairs", "x86-64", ("avx512",), 16, 2, True, 20,
+    TapProduct("avxvnni_pairs", "x86-64", ("avxvnni",), 8, 2, True, _dot("llvm.x86.avx512.vpdpwssd.256")),
+    TapProduct("avx512_pairs", "x86-64", ("avx512",), 16, 2, True,
                _multiply_add("llvm.x86.avx512.pmaddw.d.512")),
-    TapProduct("avx2_pairs", "x86-64", ("avx2",), 8, 2, True, 12, _multiply_add("llvm.x86.avx2.pmadd.wd")),
-    TapProduct("sse2_pairs", "x86-64", (), 4, 2, True, 12, _multiply_add("llvm.x86.sse2.pmadd.wd")),
+    TapProduct("avx2_pairs", "x86-64", ("avx2",), 8, 2, True, _multiply_add("llvm.x86.avx2.pmadd.wd")),
+    TapProduct("sse2_pairs", "x86-64", (), 4, 2, True, _multiply_add("llvm.x86.sse2.pmadd.wd")),
 )  # fmt: skip
 """Best first. Pairs of words also take 16-bit activations and weights with any zero point."""

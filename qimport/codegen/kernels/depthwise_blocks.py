@@ -24,6 +24,9 @@ ROWS = (1, 2, 4)
 TOGETHER = 4
 """Vectors of sums that are finished together: they become one register of bytes."""
 
+MOST_WEIGHTS = 30
+"""Vectors of weights per vector of channels: what registers do not hold has to come from memory quickly."""
+
 INTERLEAVING = 3
 """Instructions per interleaved vector of channels."""
 
@@ -118,7 +121,7 @@ def _rows(kernel: Kernel, product: TapProduct) -> Rows:
 
     counts = [count for count in ROWS if count <= height and not (kernel.in_place and height % count)]
     every = [Rows(count, window, op.stride[0], op.dilation[0], product.group) for count in counts]
-    few = [rows for rows in every if columns * len(rows.parts) <= product.registers]
+    few = [rows for rows in every if columns * len(rows.parts) <= MOST_WEIGHTS]
     return min(few or every[:1], key=cost)
 
 
