@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,7 +26,7 @@ from prim_graphs import PrimGraph
 from test_plan import Machine, random_inputs
 
 import qimport
-from qimport import compiler, oracle, prim
+from qimport import oracle, prim
 from qimport.codegen.aot import read_elf
 from qimport.codegen.backend import object_code
 from qimport.codegen.host import resolve_target, why_not_runnable
@@ -36,6 +38,7 @@ from qimport.errors import CompilerBug
 from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Numerics, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.types import TensorType
+from qimport.lower import parallel
 from qimport.lower.kernel import Kernel
 from qimport.lower.parallel import even_spans, split_plan
 from qimport.lower.partition import Part, Span, flattened, part
@@ -44,16 +47,21 @@ from qimport.lower.plan import ParallelCall, Plan, check_plan, kernel_calls, mak
 from qimport.model import CompiledModel
 from tests.random_graphs import RandomGraph
 
-MODELS = [ROOT / "models" / f"{name}.tflite" for name in ("mobile_int8", "inception_uint8")]
-MOBILE = MODELS[0]
-ALL = partial(split_plan, smallest=0)
-"""Splits everything that can be split."""
+MOBILE, INCEPTION = (ROOT / "models" / f"{name}.tflite" for name in ("mobile_int8", "inception_uint8"))
 
 
-@pytest.fixture
-def split_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models as small as those of the tests are split, too."""
-    monkeypatch.setattr(compiler, "split_plan", ALL)
+@contextlib.contextmanager
+def everything_split() -> Iterator[None]:
+    """Kernels as small as those of the tests are split, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "SMALLEST_WORK", 0)
+        yield
+
+
+def split(plan: Plan, threads: int) -> Plan:
+    """The plan with everything split that can be split."""
+    with everything_split():
+        return split_plan(plan, threads)
 
 
 # Plans
@@ -69,7 +77,7 @@ def one_by_one(plan: Plan, seed: int) -> Plan:
 
 def check(graph: Graph, threads: int, seed: int) -> int:
     """Compare what the parts compute with the graph; the number of calls in parts."""
-    plan, inputs = ALL(make_plan(graph), threads), random_inputs(graph, seed)
+    plan, inputs = split(make_plan(graph), threads), random_inputs(graph, seed)
     found = Machine(one_by_one(plan, seed), inputs).run()
     for mine, wanted in zip(found, interpret(graph, inputs), strict=True):
         assert same_bytes(mine, wanted), str(plan)
@@ -97,7 +105,7 @@ def test_random_networks_in_parts() -> None:
 @pytest.mark.parametrize("seed", [0, 2, 3])
 def test_parts_as_native_code(seed: int) -> None:
     graph, host = PrimGraph(seed).grow(12), resolve_target("host")
-    plan, inputs = ALL(make_plan(graph), 3), random_inputs(graph, seed)
+    plan, inputs = split(make_plan(graph), 3), random_inputs(graph, seed)
     assert plan.threads == 3
     results = run_program(generate(plan, host), plan, host, inputs)
     for found, wanted in zip(results, interpret(graph, inputs), strict=True):
@@ -107,11 +115,11 @@ def test_parts_as_native_code(seed: int) -> None:
 def test_small_kernels_stay_whole() -> None:
     plan = make_plan(PrimGraph(1).grow(9))
     assert split_plan(plan, 4) is plan
-    assert ALL(plan, 1) is plan
+    assert split(plan, 1) is plan
 
 
 def test_parts_that_meet_are_a_bug() -> None:
-    plan = ALL(make_plan(PrimGraph(0).grow(12)), 2)
+    plan = split(make_plan(PrimGraph(0).grow(12)), 2)
     number, group = next((n, c) for n, c in enumerate(plan.calls) if isinstance(c, ParallelCall))
     first = group.parts[0]
     moved = dataclasses.replace(first.result, offset=first.result.offset + first.result.type.itemsize)
@@ -122,7 +130,7 @@ def test_parts_that_meet_are_a_bug() -> None:
 
 
 def test_a_plan_names_the_parts() -> None:
-    plan = ALL(make_plan(PrimGraph(0).grow(12)), 2)
+    plan = split(make_plan(PrimGraph(0).grow(12)), 2)
     text, rows = str(plan).splitlines(), generate(plan, resolve_target("host")).rows
     assert len(rows) == len(text) - 1
     assert [row == "parallel" for row in rows] == ["parallel: 2" in line for line in text[1:]]
@@ -205,7 +213,7 @@ def test_channels_of_residuals_lie_apart(target: str) -> None:
     chosen = resolve_target(target)
     if reason := why_not_runnable(chosen):
         pytest.skip(reason)
-    plan = ALL(make_plan(kernel.graph), 2)
+    plan = split(make_plan(kernel.graph), 2)
     assert str(plan).count("strides 1050x1050x150x1") == 4, "operand and result of both parts"
     inputs = random_inputs(kernel.graph, 0)
     (found,) = run_program(generate(plan, chosen), plan, chosen, inputs)
@@ -263,15 +271,18 @@ def test_parts_are_even() -> None:
 # Whole models
 
 
-@pytest.mark.usefixtures("split_all")
-@pytest.mark.parametrize("numerics", NUMERICS)
-@pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    ("file", "numerics"),
+    [*((MOBILE, numerics) for numerics in NUMERICS), (INCEPTION, "reference")],
+    ids=lambda item: getattr(item, "stem", item),
+)
 def test_any_number_of_threads_gives_the_same_bytes(file: Path, numerics: Numerics) -> None:
     one = qimport.compile(file, numerics=numerics)
     inputs = oracle.random_inputs(one.inputs, 1)
     wanted = one.run(inputs)
     for threads in (2, 8) if numerics == "reference" else (3,):
-        model = qimport.compile(file, numerics=numerics, threads=threads)
+        with everything_split():
+            model = qimport.compile(file, numerics=numerics, threads=threads)
         assert model.threads == threads
         for _ in range(3):
             assert same(model.run(inputs), wanted)
@@ -295,8 +306,7 @@ def test_networks_of_the_zoo(name: str) -> None:
 @pytest.fixture(scope="module")
 def mobile() -> CompiledModel:
     """Two threads work at it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "split_plan", ALL)
+    with everything_split():
         return qimport.compile(MOBILE, threads=2)
 
 
@@ -427,7 +437,7 @@ int main(void) {{
 @pytest.mark.needs(CC)
 @pytest.mark.parametrize("threads", [2, 5])
 def test_objects_run_on_the_callers_threads(threads: int, tmp_path: Path) -> None:
-    plan = ALL(planned("digits_int8_ptq", "reference")[2], threads)
+    plan = split(planned("digits_int8_ptq", "reference")[2], threads)
     build(tmp_path, name="digits", plan=plan)
     (tmp_path / "main.c").write_text(c_program())
     options = [*STRICT, "-pthread"]

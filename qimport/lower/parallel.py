@@ -34,15 +34,15 @@ CHANNELS = 32
 """Parts of channels hold a multiple: what matrix units take at a time."""
 
 
-def split_plan(plan: Plan, threads: int, smallest: int = SMALLEST_WORK) -> Plan:
+def split_plan(plan: Plan, threads: int) -> Plan:
     """``plan`` for up to ``threads`` threads.
 
-    Calls of less work than ``smallest`` stay whole, and so does control flow, inside which nothing is split.
-    Operands and results stay where they are, so lifetimes are those of the whole calls.
+    Calls of less than :data:`SMALLEST_WORK` stay whole, and so does control flow, inside which nothing is
+    split. Operands and results stay where they are, so lifetimes are those of the whole calls.
     """
     if threads == 1:
         return plan
-    calls = tuple(_split_call(call, threads, smallest) for call in plan.calls)
+    calls = tuple(_split_call(call, threads) for call in plan.calls)
     if not any(isinstance(call, ParallelCall) for call in calls):
         return plan
     result = replace(plan, calls=calls, threads=threads)
@@ -65,7 +65,7 @@ def _work_of_node(node: Node) -> int:
         weights = node.inputs[1]
         assert weights is not None
         outputs = node.outputs[0].type.shape[3]
-        products = size * (weights.type.size // outputs)
+        products = size * weights.type.size // max(outputs, 1)
         return products * (DEPTHWISE if op.groups > 1 or isinstance(op, prim.FloatMac) else 1)
     if isinstance(op, prim.Window):
         return size * math.prod(op.size) * ELEMENT_STEP
@@ -97,9 +97,9 @@ class _Way:
         return largest + FETCHED * fetched
 
 
-def _split_call(call: PlanCall, threads: int, smallest: int) -> PlanCall:
+def _split_call(call: PlanCall, threads: int) -> PlanCall:
     """The call in parts, if it is worth it and can be cut."""
-    if not isinstance(call, KernelCall) or work(call.kernel) < smallest:
+    if not isinstance(call, KernelCall) or work(call.kernel) < SMALLEST_WORK:
         return call
     ways = list(_ways(flattened(call.kernel), threads))
     if not ways:
