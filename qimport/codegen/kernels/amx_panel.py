@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from llvmlite import ir
-
-from qimport.codegen.function import I1, I8, I32, Index, KernelFunction, index
+from qimport.codegen.function import I8, Index, KernelFunction, index
 from qimport.codegen.kernels import access, mac
 from qimport.codegen.kernels.amx_tiling import ROW_BYTES, Tiling
 from qimport.codegen.vector import vector_type
@@ -114,7 +112,4 @@ class Panel:
         if length == width:
             fn.store(fn.load(source, type_), target)
             return
-        mask = ir.Constant(ir.VectorType(I1, width), [I1(lane < length) for lane in range(width)])
-        zeros = ir.Constant(type_, [I8(0)] * width)
-        arguments = [source, I32(1), mask, zeros]
-        fn.store(fn.intrinsic(f"llvm.masked.load.v{width}i8.p0", type_, arguments), target)
+        fn.store(fn.load_masked(source, type_, length), target)
