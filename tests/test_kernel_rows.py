@@ -58,7 +58,7 @@ TAPS = {
 SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
     "mac_amx": {
         "kind": ("dense", "pointwise", "pointwise", "window", "groups"),
-        "zeros": ("middle",),
+        "zeros": ("middle", "middle", "random", "high"),
         "inputs": (3, 9, 16, 20, 32, 48, 52, 64, 70, 80, 128, 192),
     },
     "mac_depthwise": {"kind": ("depthwise",)},

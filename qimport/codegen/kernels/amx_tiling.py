@@ -35,12 +35,14 @@ PREFETCHED_BYTES, MOST_PREFETCHED_LINES = 512 * 1024, 8
 class Tiling:
     """The cut of a geometry; ``gathered`` when tiles are read from a panel.
 
+    Activations are multiplied by ``planes`` sets of weights: a second one holds a zero point of the weights.
     Blocks are cut from *positions*, which are equally spaced pixels. In a panel these are the output pixels.
     In the input a row of output pixels is followed by positions that stand between it and the next row; these
     are computed with the others and dropped.
     """
 
     geometry: mac.Geometry
+    planes: int
     gathered: bool
 
     @property
@@ -145,7 +147,7 @@ class Tiling:
     @property
     def weight_bytes(self) -> int:
         """Bytes of all packed weights."""
-        return self.column_tiles * self.steps * self.tile_bytes
+        return self.column_tiles * self.steps * self.planes * self.tile_bytes
 
     @property
     def table_bytes(self) -> int:
@@ -190,7 +192,7 @@ class Tiling:
         """Counted cost of products, their loads, and copies."""
         pairs, single = divmod(self.column_tiles, 2)
         full = STEP if self.pixel_tiles == 2 else STEP_OF_ONE_TILE
-        step: float = full * pairs + STEP_OF_ONE_TILE * single
+        step: float = self.planes * (full * pairs + STEP_OF_ONE_TILE * single)
         if not self.gathered:
             step *= 1 + CROSSING / STEP * self._crossing_rows()
             return self.pixel_blocks * self.steps * step
@@ -225,7 +227,7 @@ class Tiling:
         return bytes(data)
 
 
-def choose(geometry: mac.Geometry) -> Tiling | None:
+def choose(geometry: mac.Geometry, planes: int) -> Tiling | None:
     """The cheapest way to cut a geometry; None if there is none."""
-    ways = [Tiling(geometry, gathered) for gathered in (False, True)]
+    ways = [Tiling(geometry, planes, gathered) for gathered in (False, True)]
     return min((way for way in ways if way.possible), key=lambda way: way.cycles, default=None)

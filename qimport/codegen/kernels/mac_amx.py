@@ -1,8 +1,8 @@
 """``prim.mac`` on AMX tiles: up to 2 x 16 pixels by 2 x 16 output channels, int8 products into int32.
 
-:mod:`qimport.codegen.kernels.amx_tiling` says how. Weights are packed as tiles
-[channel pair][run block][one or two channel tiles][bytes / 4][16][4]. Blocks follow one another: overlapping
-them in time gains nothing, as tile products and vector instructions want the same execution ports.
+:mod:`qimport.codegen.kernels.amx_tiling` says how. Weights are packed as tiles [channel pair][run block]
+[plane][one or two channel tiles][bytes / 4][16][4]. Blocks follow one another: overlapping them in time gains
+nothing, as tile products and vector instructions want the same execution ports.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Array
+from qimport.ir.types import INTEGER_RANGE
 from qimport.lower.kernel import Kernel
 
 SMALLEST_PIXELS, SMALLEST_BYTES = 4, 16
@@ -29,35 +30,49 @@ SMALLEST_PIXELS, SMALLEST_BYTES = 4, 16
 
 
 def applies(kernel: Kernel) -> bool:
-    """Packed weights without zero point, enough to fill tiles."""
+    """Packed weights, a zero point that fits into a byte, enough to fill tiles."""
     if mac.is_depthwise(kernel) or not mac.constant_weights(kernel) or not mac.multiplies_bytes(kernel):
         return False
-    geo = mac.geometry(kernel)
-    if mac.needs_activation_sums(kernel) or geo.runs * geo.run_length < SMALLEST_BYTES:
+    geo, (op, _, w, _) = mac.geometry(kernel), mac.root_of(kernel)
+    if geo.runs * geo.run_length < SMALLEST_BYTES or op.weight_zero == INTEGER_RANGE[w.type.dtype][0]:
         return False
-    return geo.images * geo.rows * geo.width >= SMALLEST_PIXELS and choose(geo) is not None
+    return geo.images * geo.rows * geo.width >= SMALLEST_PIXELS and _choice(kernel) is not None
+
+
+def _choice(kernel: Kernel) -> Tiling | None:
+    return choose(mac.geometry(kernel), 2 if mac.needs_activation_sums(kernel) else 1)
 
 
 def tiling(kernel: Kernel) -> Tiling:
     """How a kernel is cut."""
-    found = choose(mac.geometry(kernel))
+    found = _choice(kernel)
     if found is None:
         raise CompilerBug(f"{kernel.describe()} does not fit AMX tiles")
     return found
 
 
 def pack(kernel: Kernel) -> bytes:
-    """Weight tiles, bias, tile configuration."""
+    """Weight tiles, bias, tile configuration.
+
+    sum x (w - zero) = sum x w + sum x (-zero): the zero point is a second plane of equal weights.
+    """
     tiles = tiling(kernel)
     unsigned = mac.root_of(kernel)[1].type.dtype == "uint8"
     matrix = mac.matrix(kernel, unsigned, subtract_zero=False)
+    planes = [matrix.weights, np.full_like(matrix.weights, -matrix.zero)][: tiles.planes]
+    weights = np.stack([_weight_tiles(tiles, plane) for plane in planes])
+    pairs = (weights[:, first : first + 2] for first in range(0, tiles.column_tiles, 2))
+    packed = b"".join(pair.transpose(3, 0, 1, 4, 2, 5).tobytes() for pair in pairs)
     bias = np.zeros(tiles.column_tiles * COLUMNS, np.int32)
     bias[: tiles.geometry.outputs] = matrix.bias
-    return _weight_tiles(tiles, matrix.weights) + bias.tobytes() + tiles.configuration
+    return packed + bias.tobytes() + tiles.configuration
 
 
-def _weight_tiles(tiles: Tiling, weights: Array) -> bytes:
-    """Weights [outputs, runs, run_length] as tiles; zeros fill them up and hide what is loaded twice."""
+def _weight_tiles(tiles: Tiling, weights: Array) -> Array:
+    """Weights [outputs, runs, run_length] as int8 [channel tile, channel, step, bytes / 4, 4].
+
+    Zeros fill tiles up and hide what is loaded twice.
+    """
     view, outputs = tiles.view, len(weights)
     if tiles.gathered:
         spaced = np.zeros((outputs, tiles.geometry.runs, tiles.panel_run), np.int8)
@@ -69,9 +84,7 @@ def _weight_tiles(tiles: Tiling, weights: Array) -> bytes:
     for number in range(tiles.blocks_per_run):
         start, done = tiles.block_start(number), number * ROW_BYTES
         blocks[:, :, number, done - start :] = rows[:, :, done : start + tiles.block_bytes]
-    steps = blocks.reshape(tiles.column_tiles, COLUMNS, tiles.steps, tiles.block_bytes // 4, 4)
-    pairs = (steps[first : first + 2] for first in range(0, tiles.column_tiles, 2))
-    return b"".join(pair.transpose(2, 0, 3, 1, 4).tobytes() for pair in pairs)
+    return blocks.reshape(tiles.column_tiles, COLUMNS, tiles.steps, tiles.block_bytes // 4, 4)
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
@@ -198,7 +211,7 @@ class _AmxKernel:
         """All blocks of all runs; a step loads every tile before the first product."""
         fn, tiles, view = self.fn, self.tiles, self.view
         bias = fn.at(fn.tables, fn.add(tiles.weight_bytes, fn.mul(channels, 2 * ROW_BYTES)))
-        weights = fn.at(fn.tables, fn.mul(channels, 2 * tiles.steps * tiles.tile_bytes))
+        weights = fn.at(fn.tables, fn.mul(channels, 2 * tiles.steps * tiles.planes * tiles.tile_bytes))
         for m in range(len(activations)):
             for n in range(columns):
                 self._tile("tileloadd64", 2 * m + n, fn.at(bias, n * ROW_BYTES), I64(0))
@@ -206,20 +219,21 @@ class _AmxKernel:
         def step(place: list[Index]) -> None:
             row, column, block = place
             offset = fn.add(fn.mul(row, view.run_row_step), fn.mul(column, view.run_column_step))
-            offset = fn.add(
-                offset, self._at_most(fn.mul(block, ROW_BYTES), view.run_length - tiles.block_bytes)
-            )
+            last = view.run_length - tiles.block_bytes
+            offset = fn.add(offset, self._at_most(fn.mul(block, ROW_BYTES), last))
             number = fn.add(fn.mul(row, view.run_columns), column)
             number = fn.add(fn.mul(number, tiles.blocks_per_run), block)
-            here = fn.at(weights, fn.mul(number, columns * tiles.tile_bytes))
             self._prefetch(ahead, number)
-            for n in range(columns):
-                self._tile("tileloadd64", 6 + n, fn.at(here, n * tiles.tile_bytes), I64(ROW_BYTES))
-            for m, x in enumerate(activations):
-                self._tile("tileloadd64", 4 + m, fn.at(x, offset), I64(view.pixel_step))
-            for m in range(len(activations)):
+            for plane in range(tiles.planes):
+                part = fn.add(fn.mul(number, tiles.planes), plane)
+                here = fn.at(weights, fn.mul(part, columns * tiles.tile_bytes))
                 for n in range(columns):
-                    self._tile(self.product, 2 * m + n, 4 + m, 6 + n)
+                    self._tile("tileloadd64", 6 + n, fn.at(here, n * tiles.tile_bytes), I64(ROW_BYTES))
+                for m, x in enumerate(activations if plane == 0 else ()):
+                    self._tile("tileloadd64", 4 + m, fn.at(x, offset), I64(view.pixel_step))
+                for m in range(len(activations)):
+                    for n in range(columns):
+                        self._tile(self.product, 2 * m + n, 4 + m, 6 + n)
 
         access.nest(fn, (view.run_rows, view.run_columns, tiles.blocks_per_run), step)
 
