@@ -11,8 +11,8 @@ from pathlib import Path
 
 from qimport.codegen.target import ARM64, X86_64, target_descriptions, target_named
 from qimport.errors import UnsupportedError
+from qimport.frontend.custom import CUSTOM_IMPORTERS
 from qimport.frontend.ops import IMPORTERS
-from qimport.frontend.ops.context import CUSTOM_IMPORTERS
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import NUMERICS, OPERATIONS, Numerics
 from qimport.lower.supported import require_supported

@@ -12,7 +12,6 @@ from qimport.artefact import SignatureInfo, TensorInfo
 from qimport.errors import ArgumentError, unknown_input
 from qimport.ir.graph import Call, Numerics
 from qimport.ir.types import TensorType
-from qimport.qnn.quantize import Dequantize, Quantize
 
 Array = npt.NDArray[Any]
 Inputs = Array | Sequence[Any] | Mapping[str, Any]
@@ -110,6 +109,8 @@ def _wrong_dtype(array: Array, info: TensorInfo) -> str:
 def _to_codes(array: Array, info: TensorInfo, numerics: Numerics) -> Array:
     if info.scale is None:
         raise ArgumentError(f"input {info.name!r} has no single scale, floats cannot be quantized for it")
+    from qimport.qnn.quantize import Quantize  # with all operations; most calls need none
+
     operand = TensorType("float32", info.shape)
     call = Call((operand,), (info.type,), (array.astype(np.float32),), numerics)
     return np.asarray(Quantize().evaluate(call)[0])
@@ -122,5 +123,7 @@ def to_floats(array: Array, info: TensorInfo, numerics: Numerics) -> Array:
     """
     if info.scale is None:
         return array
+    from qimport.qnn.quantize import Dequantize
+
     call = Call((info.type,), (TensorType("float32", info.shape),), (array,), numerics)
     return np.asarray(Dequantize().evaluate(call)[0])

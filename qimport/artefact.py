@@ -1,8 +1,8 @@
 """What compiling gives, as a plain record, and the file it is kept in.
 
-The file is a ZIP archive of five members: ``model.json`` (everything small, readable), ``code.o`` (a
-position-independent ELF object), ``constants.bin`` (weights and tables, packed for that code), ``state.bin``
-(what the model remembers before the first call), ``plan.txt``.
+The file is a ZIP archive of five members, none compressed: ``model.json`` (everything small, readable),
+``code.o`` (a position-independent ELF object), ``constants.bin`` (weights and tables, packed for that code),
+``state.bin`` (what the model remembers before the first call), ``plan.txt``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +24,16 @@ import numpy.typing as npt
 from qimport.codegen.target import ARM64, X86_64, Target
 from qimport.errors import ArgumentError, ModelError, QimportError
 from qimport.ir.graph import NUMERICS, Numerics
-from qimport.ir.types import DTYPES, Quantization, TensorType
-from qimport.lower.arena import ALIGNMENT
-from qimport.oracle import SUPPORTED_VERSION
-from qimport.version import VERSION
+from qimport.ir.types import ALIGNMENT, DTYPES, Quantization, TensorType
+from qimport.version import INTERPRETER_VERSION, VERSION
 
 FORMAT = "qimport compiled model"
-INTERPRETER = f"ai-edge-litert {SUPPORTED_VERSION}"
+INTERPRETER = f"ai-edge-litert {INTERPRETER_VERSION}"
+
+_MEMBERS = ("code.o", "constants.bin", "state.bin", "plan.txt")
 
 Bytes = npt.NDArray[np.uint8]
+BinaryFile = io.BufferedReader | io.BytesIO
 
 _ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, ARM64)}
 
@@ -137,18 +139,22 @@ class Artefact:
 
     def to_bytes(self) -> bytes:
         """The content of a file; equal artefacts give equal bytes."""
-        members = {
+        stream = io.BytesIO()
+        self.write(stream)
+        return stream.getvalue()
+
+    def write(self, stream: IO[bytes]) -> None:
+        """Write :meth:`to_bytes` to a file without a copy in memory."""
+        members: dict[str, bytes | memoryview] = {
             "model.json": json.dumps(self._description(), indent=1).encode(),
             "code.o": self.object_code,
-            "constants.bin": self.constants.tobytes(),
-            "state.bin": self.initial_state.tobytes(),
+            "constants.bin": self.constants.data,
+            "state.bin": self.initial_state.data,
             "plan.txt": self.plan.encode(),
         }
-        stream = io.BytesIO()
         with zipfile.ZipFile(stream, "w") as archive:
             for name, content in members.items():
                 archive.writestr(zipfile.ZipInfo(name), content)
-        return stream.getvalue()
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -201,7 +207,8 @@ def write_file(artefact: Artefact, path: str | os.PathLike[str]) -> None:
     place = Path(path)
     scratch = place.with_name(f".{place.name}.{os.getpid()}")
     try:
-        scratch.write_bytes(artefact.to_bytes())
+        with open(scratch, "wb") as file:
+            artefact.write(file)
         os.replace(scratch, place)
     except OSError as error:
         scratch.unlink(missing_ok=True)
@@ -216,10 +223,10 @@ def read_file(path: str | os.PathLike[str]) -> Artefact:
         ModelError: it is no such file, damaged, or of another version.
     """
     try:
-        content = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            return read(file, os.fspath(path))
     except OSError as error:
         raise ArgumentError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
-    return from_bytes(content, os.fspath(path))
 
 
 def from_bytes(content: bytes, source: str = "compiled model") -> Artefact:
@@ -228,20 +235,64 @@ def from_bytes(content: bytes, source: str = "compiled model") -> Artefact:
     Raises:
         ModelError: as :func:`read_file`.
     """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise zipfile.BadZipFile("a member is compressed")
-            description = json.loads(archive.read("model.json"))
-            names = ("code.o", "constants.bin", "state.bin", "plan.txt")
-            members = {name: archive.read(name) for name in names}
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ModelError(f"{source} is no compiled model of qimport, or it is damaged ({error})") from error
+    return read(io.BytesIO(content), source)
+
+
+def read(file: BinaryFile, source: str) -> Artefact:
+    """As :func:`from_bytes`, from a file that can seek; constants are read straight to their place.
+
+    Raises:
+        ModelError: as :func:`read_file`.
+        OSError: the system refuses.
+    """
+    description, members = _read_members(file, source, _MEMBERS)
     _check_versions(description, source)
     try:
         return _assemble(description, members)
     except (KeyError, TypeError, ValueError, QimportError) as error:
         raise ModelError(f"{source} is damaged: its description does not fit ({error})") from error
+
+
+def read_description(file: BinaryFile, source: str) -> dict[str, Any]:
+    """Only ``model.json`` of such a file, of this version or another.
+
+    Raises:
+        ModelError: it is no such file, or damaged.
+        OSError: the system refuses.
+    """
+    description, _ = _read_members(file, source, ())
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ModelError(f"{source} is no compiled model of qimport")
+    return description
+
+
+def _read_members(file: BinaryFile, source: str, names: Sequence[str]) -> tuple[Any, dict[str, Bytes]]:
+    """``model.json``, and the members with these names."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            size = file.seek(0, os.SEEK_END)
+            description = json.loads(bytes(_read_member(file, archive.getinfo("model.json"), size)))
+            return description, {name: _read_member(file, archive.getinfo(name), size) for name in names}
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ModelError(f"{source} is no compiled model of qimport, or it is damaged ({error})") from error
+
+
+def _read_member(file: BinaryFile, member: zipfile.ZipInfo, size: int) -> Bytes:
+    """A member of an archive of ``size`` bytes at an aligned address.
+
+    :class:`zipfile.ZipFile` would copy it three times on the way.
+    """
+    file.seek(member.header_offset + 26)
+    start = member.header_offset + 30 + sum(np.frombuffer(file.read(4), "<u2").tolist())
+    if member.compress_type != zipfile.ZIP_STORED or start + member.file_size > size:
+        raise zipfile.BadZipFile(f"{member.filename} is compressed or cut off")
+    content = aligned_bytes(member.file_size)
+    file.seek(start)
+    file.readinto(content.data)
+    if zlib.crc32(content.data) != member.CRC:
+        raise zipfile.BadZipFile(f"the checksum of {member.filename} is wrong")
+    content.flags.writeable = False
+    return content
 
 
 def _check_versions(description: Any, source: str) -> None:
@@ -256,9 +307,9 @@ def _check_versions(description: Any, source: str) -> None:
             )
 
 
-def _assemble(description: Mapping[str, Any], members: Mapping[str, bytes]) -> Artefact:
+def _assemble(description: Mapping[str, Any], members: Mapping[str, Bytes]) -> Artefact:
     states = tuple(map(_state_info, description["states"]))
-    _check_states(states, len(members["state.bin"]), int(description["arena_bytes"]))
+    _check_states(states, members["state.bin"].size, int(description["arena_bytes"]))
     target = description["target"]
     architecture = _ARCHITECTURES[target["architecture"]]
     if description["numerics"] not in NUMERICS:
@@ -276,12 +327,12 @@ def _assemble(description: Mapping[str, Any], members: Mapping[str, bytes]) -> A
         states=states,
         arena_bytes=int(description["arena_bytes"]),
         threads=int(description["threads"]),
-        plan=members["plan.txt"].decode(),
+        plan=bytes(members["plan.txt"]).decode(),
         rows=tuple(description["rows"]),
         entry=str(description["entry"]),
-        object_code=members["code.o"],
-        constants=aligned_copy(members["constants.bin"]),
-        initial_state=aligned_copy(members["state.bin"]),
+        object_code=bytes(members["code.o"]),
+        constants=members["constants.bin"],
+        initial_state=members["state.bin"],
     )
 
 

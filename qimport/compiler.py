@@ -1,31 +1,36 @@
-"""The way from a .tflite file to a compiled model, as one call and stage by stage."""
+"""The way from a .tflite file to a compiled model, as one call and stage by stage.
+
+Stages are imported where they are first needed: a model from the cache takes none of them.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qimport.artefact import Artefact, SignatureInfo, StateInfo, TensorInfo, aligned_copy
-from qimport.codegen.backend import assembly, object_code
+from qimport.cache import Cache, fingerprint, user_cache
+from qimport.codegen.backend import LLVM_VERSION, assembly, object_code
 from qimport.codegen.host import resolve_target
-from qimport.codegen.program import Program, generate
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, unknown_name
-from qimport.frontend import importer
-from qimport.frontend.importer import Imported, import_model
+from qimport.frontend.custom import foreign_importers
 from qimport.frontend.inputs import Shapes
-from qimport.frontend.model import Model
-from qimport.frontend.schema import read_model
 from qimport.ir.graph import NUMERICS, Graph, Numerics
-from qimport.ir.text import print_graph
-from qimport.lower.parallel import split_plan
-from qimport.lower.pipeline import lower
-from qimport.lower.plan import Plan, make_plan
 from qimport.model import CompiledModel
 from qimport.source import ModelSource, read_source
+
+if TYPE_CHECKING:
+    from qimport.codegen.program import Program
+    from qimport.frontend import importer
+    from qimport.frontend.importer import Imported
+    from qimport.frontend.model import Model
+    from qimport.lower.plan import Plan
 
 MOST_THREADS = 256
 """Of one call: more parts of a kernel would only be waited for."""
@@ -50,23 +55,30 @@ class Options:
 class Compilation:
     """Every stage of compiling one model, each computed when it is first asked for.
 
-    ``content`` is the file and ``source`` its path, empty where there is none. What each stage raises stands
-    at :func:`compile`.
+    ``content`` is the file and ``source`` its path, empty where there is none; ``kept`` are the tensors that
+    :meth:`with_outputs` chose. What each stage raises stands at :func:`compile`.
     """
 
-    def __init__(self, content: bytes, source: str, options: Options) -> None:
+    def __init__(
+        self, content: bytes, source: str, options: Options, kept: tuple[int, ...] | None = None
+    ) -> None:
         self.content = content
         self.source = source
         self.options = options
+        self.kept = kept
 
     @cached_property
     def model(self) -> Model:
         """The file as it is."""
+        from qimport.frontend.schema import read_model
+
         return read_model(self.content, source=self.source or "model")
 
     @cached_property
     def imported(self) -> Imported:
         """The qnn graph, and which tensor of the file each of its values is."""
+        from qimport.frontend.importer import import_model
+
         options = self.options
         return import_model(
             self.model,
@@ -79,16 +91,23 @@ class Compilation:
     @cached_property
     def prim(self) -> Graph:
         """Integer operations in the numerics mode."""
+        from qimport.lower.pipeline import lower
+
         return lower(self.imported.graph, self.options.numerics)
 
     @cached_property
     def plan(self) -> Plan:
         """Kernel calls over one arena, the heavy ones in parts where there shall be several threads."""
+        from qimport.lower.parallel import split_plan
+        from qimport.lower.plan import make_plan
+
         return split_plan(make_plan(self.prim), self.options.threads)
 
     @cached_property
     def program(self) -> Program:
         """LLVM code and packed constants for the target."""
+        from qimport.codegen.program import generate
+
         return generate(self.plan, self.options.target)
 
     @property
@@ -122,13 +141,15 @@ class Compilation:
 
     def with_outputs(self, tensors: Sequence[int]) -> Compilation:
         """The same model with computed tensors of the file, given by index, as its only outputs."""
+        from qimport.frontend import importer
+
         imported = self.imported
         values = [imported.tensors[index] for index in tensors]
         infos = [
             importer.TensorInfo(value.name, value.type, index, value.type.shape)
             for index, value in zip(tensors, values, strict=True)
         ]
-        other = Compilation(self.content, self.source, self.options)
+        other = Compilation(self.content, self.source, self.options, tuple(tensors))
         other.imported = replace(
             imported,
             graph=replace(imported.graph, outputs=tuple(values)),
@@ -145,6 +166,8 @@ class Compilation:
         """
         if stage not in STAGES:
             raise ArgumentError(unknown_name("stage", stage, STAGES))
+        from qimport.ir.text import print_graph
+
         if stage == "qnn":
             return print_graph(self.imported.graph)
         if stage == "prim":
@@ -153,8 +176,24 @@ class Compilation:
             return str(self.plan)
         return self.program.text if stage == "llvm" else assembly(self.program.text, self.options.target)
 
-    def artefact(self) -> Artefact:
-        """Everything that running needs."""
+    @property
+    def key(self) -> str:
+        """Names the artefact: equal keys, equal bytes."""
+        content = hashlib.sha256(self.content).hexdigest()
+        return fingerprint(content, Path(self.source).stem, self.options, self.kept, LLVM_VERSION)
+
+    def artefact(self, cache: Cache | None = None) -> Artefact:
+        """Everything that running needs, from the cache where it is there, and kept in it."""
+        if cache is None or foreign_importers():  # the key does not know what code of others emits
+            return self._compile()
+        key = self.key
+        found = cache.find(key)
+        if found is None:
+            found = self._compile()
+            cache.store(key, found)
+        return found
+
+    def _compile(self) -> Artefact:
         return Artefact(
             name=self.name,
             numerics=self.options.numerics,
@@ -187,6 +226,7 @@ def compile(  # noqa: A001 - the public name
     threads: int = 1,
     subgraph: int = 0,
     signature: str | None = None,
+    cache: bool = True,
 ) -> CompiledModel:
     """Compile a quantized TensorFlow Lite model.
 
@@ -201,6 +241,7 @@ def compile(  # noqa: A001 - the public name
             same time share one pool of threads, which one of them gets. Small models use one thread only.
         subgraph: which subgraph of the file.
         signature: compile the subgraph of this signature instead.
+        cache: look for the compiled model in the user's cache folder, and keep it there.
 
     Raises:
         ArgumentError: an argument names nothing or is no such number, or the file cannot be read.
@@ -220,7 +261,8 @@ def compile(  # noqa: A001 - the public name
     )
     content, source, options = compilation.content, compilation.source, compilation.options
     return CompiledModel(
-        compilation.artefact(), lambda stage: Compilation(content, source, options).text(stage)
+        compilation.artefact(user_cache() if cache else None),
+        lambda stage: Compilation(content, source, options).text(stage),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qimport.cache import user_cache
 from qimport.codegen.host import resolve_target
 from qimport.codegen.target import Target
 from qimport.compiler import MOST_THREADS, Compilation, Options, check_numerics
@@ -47,6 +48,7 @@ class Interpreter:
       ``xnnpack``. Without it ``experimental_op_resolver_type`` decides where it is given: BUILTIN_REF,
       BUILTIN_WITHOUT_DEFAULT_DELEGATES and AUTO (or BUILTIN) mean these three. TFLite's own default is AUTO.
     - ``target`` is the target to compile for: ``host``, or a lesser one that this machine can run.
+    - ``cache`` says whether to look for compiled code in the user's cache folder, and to keep it there.
     - Only inputs can be set and resized.
     - ``allocate_tensors`` compiles; what cannot be compiled is refused there with every reason.
     - ``num_threads`` changes no byte: they are those of TFLite with one thread. At most 256 are used.
@@ -76,6 +78,7 @@ class Interpreter:
         *,
         target: str | Target = "host",
         numerics: str | None = None,
+        cache: bool = True,
     ) -> None:
         if experimental_delegates:
             raise InterpreterError("delegates cannot be used: the whole model is compiled")
@@ -84,6 +87,7 @@ class Interpreter:
         self._compress_zero_points = experimental_compress_quantization_zero_points
         self._numerics = _choose_numerics(numerics, experimental_op_resolver_type, self._preserve)
         self._target = resolve_target(target)
+        self._cache = user_cache() if cache else None
         self._content, self._source = _read(model_path, model_content)
         self._model: Model = read_model(self._content, source=self._source or "model")
         self._variables: dict[Variable, Array] = {}
@@ -249,10 +253,10 @@ class _Part:
         try:
             if self._owner._preserve:
                 compilation = compilation.with_outputs(self._computed(compilation))
-            compilation.plan  # noqa: B018 - everything that can be wrong with the shapes is found here
+            artefact = compilation.artefact(self._owner._cache)
         except ArgumentError as error:
             raise NotReadyError(str(error)) from error
-        session = CompiledModel(compilation.artefact()).session()
+        session = CompiledModel(artefact).session()
         infos = (*compilation.outputs, *compilation.inputs)
         arrays = (*session.outputs, *session.inputs)
         self._buffers = {info.index: array for info, array in zip(infos, arrays, strict=True)}

@@ -21,14 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport.errors import ArgumentError, QimportError
+from qimport.version import INTERPRETER_VERSION
 from qimport.worker import WorkerDied, WorkerProcess
 
 Array = npt.NDArray[Any]
 Model = bytes | str | os.PathLike[str]
 Resize = dict[int, tuple[int, ...]]
 
-SUPPORTED_VERSION = "2.3.0"
-"""The ai-edge-litert release whose bytes the numerics modes are named after (one thread, x86-64)."""
+SUPPORTED_VERSION = INTERPRETER_VERSION
+"""The only ai-edge-litert release that answers."""
 
 INSTALL = f"pip install ai-edge-litert=={SUPPORTED_VERSION}"
 

@@ -6,7 +6,7 @@ import os
 from typing import IO
 
 from qimport.errors import ArgumentError
-from qimport.frontend.schema import HEAD_BYTES, IDENTIFIER
+from qimport.frontend.model import HEAD_BYTES, IDENTIFIER
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview
 """A path, or the content of a file."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qimport.arrays import Array
+from qimport.cache import user_cache
 from qimport.codegen.target import Target
 from qimport.compiler import Compilation, trace
 from qimport.errors import ArgumentError
@@ -93,6 +94,7 @@ def verify_model(
     threads: int = 1,
     signature: str | None = None,
     per_layer: bool = False,
+    cache: bool = True,
 ) -> Report:
     """Compile ``model`` and compare it with the interpreter in one invocation per seed.
 
@@ -110,7 +112,7 @@ def verify_model(
     )
     if per_layer and compilation.imported.subgraph:
         raise ArgumentError("tensors can be compared only in the first subgraph of a model")
-    compiled = CompiledModel(compilation.artefact())
+    compiled = CompiledModel(compilation.artefact(user_cache() if cache else None))
     session = compiled.session()
     resize = {position: info.shape for position, info in enumerate(compiled.inputs)}
     sequence = [random_inputs(compiled.inputs, seed) for seed in seeds]

@@ -16,6 +16,9 @@ from qimport.oracle import Oracle, OracleUnavailable
 ROOT = Path(__file__).resolve().parents[1]
 NO_ZOO = "QIMPORT_ZOO is unset: it names the folder that holds zoo/ and bench/"
 
+# Compiled code of an earlier run must not hide a change.
+os.environ["QIMPORT_CACHE"] = "0"
+
 # Times vary too much on a shared machine for a deadline per example.
 hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("project")

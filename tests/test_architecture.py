@@ -28,7 +28,7 @@ ARROWS: dict[str, set[str]] = {
     "overlap": set(),
     "real": {"summation"},
     "worker": set(),
-    "oracle": {"worker"},
+    "oracle": {"version", "worker"},
     "oracle_worker": {"oracle", "worker"},
     "openvino_worker": {"worker"},
     "ir": set(),

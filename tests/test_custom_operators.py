@@ -12,7 +12,7 @@ import pytest
 import qimport
 from qimport import OperatorContext
 from qimport.errors import ArgumentError, UnsupportedError
-from qimport.frontend.ops.context import CUSTOM_IMPORTERS
+from qimport.frontend.custom import CUSTOM_IMPORTERS
 from qimport.qnn import Relu
 from tests.flatbuffer_builder import ModelBuilder
 

@@ -15,8 +15,8 @@ import pytest
 import qimport.lower  # noqa: F401  (registers the rules)
 from qimport.benchmark import Benchmark, Timing
 from qimport.cli.app import COMMANDS, app
+from qimport.frontend.custom import CUSTOM_IMPORTERS
 from qimport.frontend.ops import IMPORTERS
-from qimport.frontend.ops.context import CUSTOM_IMPORTERS
 from qimport.ir.graph import OPERATIONS
 from qimport.lower.rule import RULES
 from qimport.profile import CallTime, KindTime

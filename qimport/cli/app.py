@@ -5,17 +5,19 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from typing import Any, NoReturn
 
 import click
 
-from qimport.cli.failures import BROKEN_PIPE, explain
+from qimport.cli.failures import BROKEN_PIPE, explain, show_warning
 from qimport.errors import unknown_name
 from qimport.version import VERSION
 
 COMMANDS: dict[str, str] = {
     "bench": "Time models beside other run-times.",
     "build": "Write an object file, its C header and an example program.",
+    "cache": "Show the compiled models that are kept on disk, or remove them.",
     "check": "Say whether models can be compiled; every reason if not.",
     "inspect": "Show what a model consists of, at any stage.",
     "run": "Run a model on this machine.",
@@ -103,4 +105,5 @@ def _open_closed_streams() -> None:
 def main() -> NoReturn:
     """Run the command line with the arguments of the process."""
     _open_closed_streams()
+    warnings.showwarning = show_warning
     app.main(prog_name="qimport")

@@ -60,6 +60,12 @@ def say(sentence: str) -> None:
         click.echo(f"qimport: error: {sentence}", err=True)
 
 
+def show_warning(message: Warning | str, *_where: object, **_options: object) -> None:
+    """Print a warning as a sentence, without the line of code that gave it; for ``warnings.showwarning``."""
+    with suppress(BrokenPipeError):
+        click.echo(f"qimport: warning: {message}", err=True)
+
+
 def _explain_bug(error: BaseException) -> int:
     trace = "".join(traceback.format_exception(error))
     what = f"this is a bug in qimport ({type(error).__name__}: {_first_line(error)})"

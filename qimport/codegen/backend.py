@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
+
+LLVM_VERSION = f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}, llvmlite {llvmlite.__version__}"
 
 
 @functools.cache

@@ -14,9 +14,9 @@ import numpy as np
 
 from qimport.codegen.target import Target
 from qimport.ir.graph import Numerics
-from qimport.version import VERSION
+from qimport.version import INTERPRETER_VERSION, VERSION
 
-INTERPRETER = "ai-edge-litert 2.3.0"
+INTERPRETER = f"ai-edge-litert {INTERPRETER_VERSION}"
 """The release of the TFLite interpreter that the numerics modes mean."""
 
 RESOLVERS: dict[Numerics, str] = {

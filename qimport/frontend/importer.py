@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from qimport.errors import ArgumentError, CompilerBug, ModelError, Reason, UnsupportedError, unknown_name
+from qimport.frontend.custom import CUSTOM_IMPORTERS
 from qimport.frontend.inputs import Shapes, choose_shapes
 from qimport.frontend.memory import Memory, Variable, reset_content
 from qimport.frontend.model import MAX_TENSOR_BYTES, Model, Operator, Signature, SubGraph, Tensor
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.ops.context import (
-    CUSTOM_IMPORTERS,
     Body,
     OperatorContext,
     OperatorImporter,

@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+IDENTIFIER = b"TFL3"
+HEAD_BYTES = 8
+"""A file begins with an offset of four bytes and the identifier."""
+
 MAX_TENSOR_BYTES = 2**31 - 1
 """Larger tensors are refused before anything is allocated; offsets in generated code are 32 bits."""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from qimport.frontend.flatbuffer import ADVICE, Reader, Table, layout
 from qimport.frontend.model import (
+    IDENTIFIER,
     Model,
     Operator,
     OperatorCode,
@@ -36,9 +37,6 @@ __all__ = [
     "read_model",
 ]
 
-IDENTIFIER = b"TFL3"
-# A file begins with an offset of four bytes and the identifier.
-HEAD_BYTES = 8
 VERSION = 3
 
 MODEL = layout(

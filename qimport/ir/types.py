@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+ALIGNMENT = 64
+"""Bytes; every buffer of an arena and the constants of a kernel start at a multiple."""
+
 DTYPES: dict[str, tuple[str, type[np.generic]]] = {
     "bool": ("i1", np.bool_),
     "int2": ("i2", np.int8),

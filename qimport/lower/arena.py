@@ -8,9 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qimport.errors import CompilerBug
-
-ALIGNMENT = 64
-"""Bytes; every arena buffer starts at a multiple, and so must the arena itself."""
+from qimport.ir.types import ALIGNMENT as ALIGNMENT
 
 
 @dataclass(frozen=True)

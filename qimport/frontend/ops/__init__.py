@@ -6,8 +6,8 @@ Importing this package imports all of its modules, and with that enters their im
 from importlib import import_module
 from pkgutil import iter_modules
 
+from qimport.frontend.custom import custom_importer as register_custom_operator
 from qimport.frontend.ops.context import IMPORTERS
-from qimport.frontend.ops.context import custom_importer as register_custom_operator
 
 for module in iter_modules(__path__):
     import_module(f"{__name__}.{module.name}")

@@ -417,25 +417,3 @@ def importer(
         return function
 
     return register
-
-
-CUSTOM_IMPORTERS: dict[str, OperatorImporter] = {}
-"""Every custom operator that can be imported, by the name in the file."""
-
-
-def custom_importer(name: str) -> Callable[[OperatorImporter], OperatorImporter]:
-    """Enter a function into :data:`CUSTOM_IMPORTERS`, in the place of an earlier one of that name.
-
-    Raises:
-        ArgumentError: the name is no text, or what is decorated no function.
-    """
-    if not isinstance(name, str):
-        raise ArgumentError(f"a custom operator is registered by its name, not by {name!r}")
-
-    def register(function: OperatorImporter) -> OperatorImporter:
-        if not callable(function):
-            raise ArgumentError(f"{function!r} is no function that imports {name}")
-        CUSTOM_IMPORTERS[name] = function
-        return function
-
-    return register

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from qimport.fixedpoint import f32
+from qimport.frontend.custom import custom_importer
 from qimport.frontend.flexbuffer import read_map
 from qimport.frontend.ops import checks
-from qimport.frontend.ops.context import OperatorContext, custom_importer
+from qimport.frontend.ops.context import OperatorContext
 from qimport.qnn.detection import DetectionPostprocess
 
 DETECTIONS_PER_CLASS = 100
