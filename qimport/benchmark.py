@@ -19,6 +19,7 @@ from typing import Any
 from qimport import compiler
 from qimport.arrays import Array
 from qimport.codegen.target import Target
+from qimport.compiler import Progress
 from qimport.oracle import OracleError, random_inputs
 from qimport.peers import Bound, Contestant, PeerRefused, Peers
 from qimport.profile import CallTime, by_kind, profile
@@ -111,6 +112,7 @@ def measure(
     seconds: float = 3.0,
     verify: bool = True,
     per_layer: bool = False,
+    progress: Progress | None = None,
 ) -> Benchmark:
     """Compile ``model`` for the threads of ``peers``, compare its bytes once, then time all contestants.
 
@@ -121,6 +123,7 @@ def measure(
         rounds: how many turns each contestant has; by default as many as ``seconds`` allow, at least three.
         verify: compare outputs with the interpreter's in the numerics mode before anything is timed.
         per_layer: also time every kernel call.
+        progress: as in :func:`qimport.compile`.
 
     Raises:
         OracleError: the outputs cannot be compared.
@@ -133,7 +136,7 @@ def measure(
         "threads": peers.threads,
     }
     started = time.perf_counter()
-    compiled = compiler.compile(model, target, **options)
+    compiled = compiler.compile(model, target, progress=progress, **options)
     compile_seconds = time.perf_counter() - started
     inputs = random_inputs(compiled.inputs, 0)
     content = compiler.trace(model, target, **options).content

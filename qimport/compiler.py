@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from qimport.artefact import Artefact, SignatureInfo, StateInfo, TensorInfo, aligned_copy
 from qimport.cache import Cache, fingerprint, user_cache
-from qimport.codegen.backend import LLVM_VERSION, assembly, object_code
+from qimport.codegen.backend import LLVM_VERSION, ObjectWriter, Progress, assembly
 from qimport.codegen.host import resolve_target
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, unknown_name
@@ -37,6 +37,8 @@ MOST_THREADS = 256
 
 STAGES = ("qnn", "prim", "plan", "llvm", "asm")
 """What :meth:`Compilation.text` prints."""
+
+_STAGES_BEFORE_CODE = {"reading": "model", "importing": "imported", "lowering": "prim", "planning": "plan"}
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,14 @@ class Compilation:
             return print_graph(self.prim)
         if stage == "plan":
             return str(self.plan)
-        return self.program.text if stage == "llvm" else assembly(self.program.text, self.options.target)
+        modules = self.program.modules
+        return "\n".join(modules) if stage == "llvm" else assembly(modules, self.options.target)
+
+    def _report_stages(self, progress: Progress) -> None:
+        """Go through the stages before code, which are quick beside it."""
+        for part, (sentence, stage) in enumerate(_STAGES_BEFORE_CODE.items()):
+            progress(sentence, part / 20)
+            getattr(self, stage)
 
     @property
     def key(self) -> str:
@@ -182,18 +191,28 @@ class Compilation:
         content = hashlib.sha256(self.content).hexdigest()
         return fingerprint(content, Path(self.source).stem, self.options, self.kept, LLVM_VERSION)
 
-    def artefact(self, cache: Cache | None = None) -> Artefact:
+    def artefact(self, cache: Cache | None = None, progress: Progress | None = None) -> Artefact:
         """Everything that running needs, from the cache where it is there, and kept in it."""
-        if cache is None or foreign_importers():  # the key does not know what code of others emits
-            return self._compile()
-        key = self.key
-        found = cache.find(key)
+        if foreign_importers():  # the key does not know what operators of others are compiled to
+            cache = None
+        key = self.key if cache is not None else ""
+        found = cache.find(key) if cache is not None else None
         if found is None:
-            found = self._compile()
-            cache.store(key, found)
+            found = self._compile(progress)
+            if cache is not None:
+                cache.store(key, found)
+        if progress is not None:
+            progress("done", 1.0)
         return found
 
-    def _compile(self) -> Artefact:
+    def _compile(self, progress: Progress | None) -> Artefact:
+        from qimport.codegen.program import generate
+
+        if progress is not None:
+            self._report_stages(progress)
+        with ObjectWriter(self.options.target, progress) as writer:
+            self.program = generate(self.plan, self.options.target, ready=writer.add)
+            object_code = writer.finish(str(self.program.module))
         return Artefact(
             name=self.name,
             numerics=self.options.numerics,
@@ -210,7 +229,7 @@ class Compilation:
             plan=str(self.plan),
             rows=self.program.rows,
             entry=self.program.entry,
-            object_code=object_code(self.program.text, self.options.target),
+            object_code=object_code,
             constants=aligned_copy(self.program.constants),
             initial_state=aligned_copy(self.plan.initial_state),
         )
@@ -227,6 +246,7 @@ def compile(  # noqa: A001 - the public name
     subgraph: int = 0,
     signature: str | None = None,
     cache: bool = True,
+    progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile a quantized TensorFlow Lite model.
 
@@ -242,6 +262,7 @@ def compile(  # noqa: A001 - the public name
         subgraph: which subgraph of the file.
         signature: compile the subgraph of this signature instead.
         cache: look for the compiled model in the user's cache folder, and keep it there.
+        progress: called now and then with what is being done and which part of all work is behind it, 0 to 1.
 
     Raises:
         ArgumentError: an argument names nothing or is no such number, or the file cannot be read.
@@ -261,7 +282,7 @@ def compile(  # noqa: A001 - the public name
     )
     content, source, options = compilation.content, compilation.source, compilation.options
     return CompiledModel(
-        compilation.artefact(user_cache() if cache else None),
+        compilation.artefact(user_cache() if cache else None, progress),
         lambda stage: Compilation(content, source, options).text(stage),
     )
 
@@ -301,4 +322,4 @@ def _tensor_info(info: importer.TensorInfo) -> TensorInfo:
     return TensorInfo(info.name, info.index, info.type, info.shape_signature)
 
 
-__all__ = ["STAGES", "Compilation", "Options", "compile", "trace"]
+__all__ = ["STAGES", "Compilation", "Options", "Progress", "compile", "trace"]

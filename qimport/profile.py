@@ -92,7 +92,7 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
     """
     plan, target = compilation.plan, compilation.options.target
     program = generate(plan, target, timed=True)
-    code = load_object(object_code(program.text, target), program.entry, target, plan.threads)
+    code = load_object(object_code(program.modules, target), program.entry, target, plan.threads)
     constants = aligned_copy(program.constants)
     arena = aligned_bytes(plan.arena_bytes)
     arena[: plan.state_bytes] = np.frombuffer(plan.initial_state, np.uint8)

@@ -11,7 +11,7 @@ import numpy as np
 from qimport.arrays import Array
 from qimport.cache import user_cache
 from qimport.codegen.target import Target
-from qimport.compiler import Compilation, trace
+from qimport.compiler import Compilation, Progress, trace
 from qimport.errors import ArgumentError
 from qimport.ir.graph import Node, Value
 from qimport.ir.interpret import interpret
@@ -95,6 +95,7 @@ def verify_model(
     signature: str | None = None,
     per_layer: bool = False,
     cache: bool = True,
+    progress: Progress | None = None,
 ) -> Report:
     """Compile ``model`` and compare it with the interpreter in one invocation per seed.
 
@@ -112,7 +113,7 @@ def verify_model(
     )
     if per_layer and compilation.imported.subgraph:
         raise ArgumentError("tensors can be compared only in the first subgraph of a model")
-    compiled = CompiledModel(compilation.artefact(user_cache() if cache else None))
+    compiled = CompiledModel(compilation.artefact(user_cache() if cache else None, progress))
     session = compiled.session()
     resize = {position: info.shape for position, info in enumerate(compiled.inputs)}
     sequence = [random_inputs(compiled.inputs, seed) for seed in seeds]

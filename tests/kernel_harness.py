@@ -175,7 +175,7 @@ def check(
 
 def run_program(program: Program, plan: Plan, target: Target, inputs: Sequence[Array]) -> list[Array]:
     """The results of a whole program, each tensor and the arena beside inaccessible memory."""
-    code = load_object(backend.object_code(program.text, target), program.entry, target, plan.threads)
+    code = load_object(backend.object_code(program.modules, target), program.entry, target, plan.threads)
     sources = [GuardedBuffer(np.ascontiguousarray(array).tobytes(), True) for array in inputs]
     results = [GuardedBuffer(bytes(type_.nbytes), True) for type_ in plan.outputs]
     arena, constants = GuardedBuffer(bytes(plan.arena_bytes), True), GuardedBuffer(program.constants, True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from aot_harness import (
 )
 from conftest import ROOT
 
-from qimport.codegen import aot
-from qimport.codegen.aot import ALLOWED_UNDEFINED, read_elf, write_files
+from qimport.codegen import aot, elf
+from qimport.codegen.aot import ALLOWED_UNDEFINED, write_files
 from qimport.codegen.header import RESULTS
 from qimport.codegen.host import host_target, resolve_target, why_not_runnable
 from qimport.codegen.target import ARM64, target_descriptions, target_named
@@ -130,28 +129,10 @@ def test_two_models_link_into_one_program(tmp_path: Path) -> None:
 
 
 def test_an_object_that_needs_more_is_our_bug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(aot, "read_elf", lambda _: (ARM64.elf_machine, frozenset({"memcpy", "__divti3"})))
+    monkeypatch.setattr(elf, "undefined_symbols", lambda _: frozenset({"memcpy", "__divti3"}))
     with pytest.raises(CompilerBug, match="needs __divti3"):
         build(tmp_path, target="arm64")
     assert not list(tmp_path.iterdir())
-
-
-def test_only_elf_is_read() -> None:
-    with pytest.raises(CompilerBug, match="ELF64"):
-        read_elf(b"MZ")
-
-
-def test_the_elf_reader_sees_what_is_missing(tmp_path: Path) -> None:
-    if shutil.which(CC) is None:
-        pytest.skip(f"{CC} is not installed")
-    (tmp_path / "a.c").write_text(
-        "int there(void);\nextern int data;\nint f(void) { return there() + data; }\n"
-    )
-    run_tool(CC, "-c", "a.c", directory=tmp_path)
-    content = (tmp_path / "a.o").read_bytes()
-    assert {"there", "data"} <= read_elf(content)[1]
-    assert "f" not in read_elf(content)[1]
-    assert read_elf(content)[0] == struct.unpack_from("<H", content, 18)[0]
 
 
 def test_system_calls_are_not_assembled_for_other_processors(

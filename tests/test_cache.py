@@ -16,7 +16,7 @@ import qimport
 from qimport import cache as caching
 from qimport.artefact import Artefact
 from qimport.cache import Cache, CacheWarning, cache_folder, cache_limit, fingerprint, user_cache
-from qimport.compiler import Compilation, Options, trace
+from qimport.compiler import Compilation, Options, Progress, trace
 from qimport.errors import ArgumentError, ModelError
 from qimport.frontend.custom import CUSTOM_IMPORTERS
 from qimport.model import CompiledModel
@@ -43,9 +43,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Compilation]:
     ran: list[Compilation] = []
     original = Compilation._compile
 
-    def compile_and_note(compilation: Compilation) -> Artefact:
+    def compile_and_note(compilation: Compilation, progress: Progress | None) -> Artefact:
         ran.append(compilation)
-        return original(compilation)
+        return original(compilation, progress)
 
     monkeypatch.setattr(Compilation, "_compile", compile_and_note)
     return ran

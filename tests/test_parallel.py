@@ -27,7 +27,7 @@ from test_plan import Machine, random_inputs
 
 import qimport
 from qimport import oracle, prim
-from qimport.codegen.aot import read_elf
+from qimport.codegen import elf
 from qimport.codegen.backend import object_code
 from qimport.codegen.host import resolve_target, why_not_runnable
 from qimport.codegen.pool import ThreadPool, shared_pool
@@ -369,7 +369,8 @@ def test_every_part_runs_once(threads: int) -> None:
 @pytest.mark.parametrize("architecture", [X86_64, ARM64], ids=lambda architecture: architecture.name)
 def test_pools_have_code_for_every_architecture(architecture: Architecture) -> None:
     target = Target("pool", architecture, frozenset())
-    machine, undefined = read_elf(object_code(pool_code(architecture, 0), target))
+    content = object_code(pool_code(architecture, 0), target)
+    machine, undefined = elf.read_machine(content), elf.undefined_symbols(content)
     assert (machine, undefined) == (architecture.elf_machine, frozenset())
 
 

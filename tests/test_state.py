@@ -57,7 +57,7 @@ def compiled(graph: Graph) -> CompiledModel:
         for values in (graph.inputs, graph.outputs)
     )
     states = tuple(StateInfo(s.name, s.type.dtype, s.type.shape, s.offset) for s in plan.states)
-    code, constants = object_code(program.text, target), aligned_copy(program.constants)
+    code, constants = object_code(program.modules, target), aligned_copy(program.constants)
     artefact = Artefact(
         name="test",
         numerics="reference",

@@ -13,6 +13,7 @@ def main() -> NoReturn:
     try:
         from qimport.cli.app import main as run  # not above: Ctrl-C may come while the modules load
     except KeyboardInterrupt:
+        sys.stderr.write("qimport: error: interrupted\n")
         sys.exit(INTERRUPTED)
     run()
 

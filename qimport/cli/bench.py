@@ -19,7 +19,8 @@ from qimport.cli.options import (
     target_option,
     threads_option,
 )
-from qimport.cli.text import print_json, print_table, shorten, working
+from qimport.cli.progress import working
+from qimport.cli.text import print_json, print_table, shorten
 from qimport.errors import ArgumentError, QimportError
 from qimport.peers import PEERS, Peers
 from qimport.profile import CallTime, by_kind
@@ -91,7 +92,7 @@ def command(
             _ = running.oracle.version  # a missing interpreter is told before anything is compiled
         for model in models:
             try:
-                with working(f"timing {model}"):
+                with working(f"timing {model}") as progress:
                     result = measure(
                         model_source(model),
                         running,
@@ -103,6 +104,7 @@ def command(
                         seconds=seconds,
                         verify=verify,
                         per_layer=per_layer,
+                        progress=progress,
                     )
             except (QimportError, OSError, MemoryError) as error:
                 code = max(code, _failure(error))

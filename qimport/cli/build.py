@@ -15,7 +15,8 @@ from qimport.cli.options import (
     target_option,
     threads_option,
 )
-from qimport.cli.text import print_json, working
+from qimport.cli.progress import working
+from qimport.cli.text import print_json
 from qimport.codegen.aot import write_objects
 from qimport.compiler import trace
 
@@ -61,7 +62,7 @@ def command(
         signature=signature,
     )
     chosen = stages.options
-    with working("compiling"):
+    with working(f"compiling {model}") as progress:
         files = write_objects(
             name or stages.name,
             stages.inputs,
@@ -71,6 +72,7 @@ def command(
             chosen.numerics,
             output,
             prefix,
+            progress,
         )
     if as_json:
         print_json(

@@ -28,6 +28,7 @@ def explain(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else BUG
     if isinstance(error, click.Abort | KeyboardInterrupt):
+        say("interrupted")
         return INTERRUPTED
     found = describe(error)
     if found is None:

@@ -10,7 +10,8 @@ import click
 from qimport.cli.files import model_source
 from qimport.cli.listing import describe_model, listing
 from qimport.cli.options import json_option, model_argument, numerics_option, shape_options, target_option
-from qimport.cli.text import format_shape, print_json, print_table, shorten, working
+from qimport.cli.progress import working
+from qimport.cli.text import format_shape, print_json, print_table, shorten
 from qimport.compiler import STAGES, Compilation, trace
 from qimport.report import summarize
 

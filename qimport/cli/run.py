@@ -18,7 +18,8 @@ from qimport.cli.options import (
     target_option,
     threads_option,
 )
-from qimport.cli.text import format_shape, print_json, print_table, shorten, working
+from qimport.cli.progress import working
+from qimport.cli.text import format_shape, print_json, print_table, shorten
 from qimport.compiler import compile as compile_model
 from qimport.model import CompiledModel
 from qimport.oracle import random_inputs
@@ -80,7 +81,7 @@ def command(
         raise click.UsageError("only one file can come from stdin")
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both want stdout")
-    with working("compiling"):
+    with working(f"compiling {model}") as progress:
         compiled = compile_model(
             model_source(model),
             target,
@@ -89,6 +90,7 @@ def command(
             shapes=shapes,
             threads=threads,
             signature=signature,
+            progress=progress,
         )
     if seed is not None:
         inputs = random_inputs(compiled.inputs, seed)

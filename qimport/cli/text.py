@@ -1,12 +1,10 @@
-"""What commands print: tables, JSON, and a sign of life on a terminal's stderr."""
+"""What commands print: tables and JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
@@ -54,19 +52,6 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-@contextmanager
-def working(sentence: str) -> Iterator[None]:
-    """Show ``sentence`` on stderr while the block runs; nothing when that is no terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    click.echo(f"{sentence} ...", err=True, nl=False)
-    try:
-        yield
-    finally:
-        click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def format_shape(shape: Sequence[int]) -> str:

@@ -8,7 +8,8 @@ import click
 
 from qimport.cli.files import model_source
 from qimport.cli.options import json_option, model_argument, shape_options, target_option, threads_option
-from qimport.cli.text import print_json, working
+from qimport.cli.progress import working
+from qimport.cli.text import print_json
 from qimport.ir.graph import NUMERICS
 from qimport.oracle import Oracle
 from qimport.verify import Comparison, Report, verify_model
@@ -59,7 +60,7 @@ def command(
     with Oracle() as oracle:
         version = oracle.version  # a missing interpreter is told before anything is compiled
         for mode in NUMERICS if numerics == "all" else (numerics,):
-            with working(f"comparing with ai-edge-litert {version}, {mode}"):
+            with working(f"comparing with ai-edge-litert {version}, {mode}") as progress:
                 report = verify_model(
                     source,
                     oracle,
@@ -71,6 +72,7 @@ def command(
                     threads=threads,
                     signature=signature,
                     per_layer=per_layer,
+                    progress=progress,
                 )
             reports.append(report)
             if not as_json:

@@ -8,15 +8,15 @@ and those for several threads NAME_run_parallel.
 from __future__ import annotations
 
 import os
-import struct
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
 
-from qimport.codegen.backend import object_code
+from qimport.codegen import elf
+from qimport.codegen.backend import ObjectWriter, Progress
 from qimport.codegen.example import example_text
 from qimport.codegen.function import I8, I32, I64, PTR
 from qimport.codegen.header import RESULTS, Interface, TensorInfo, c_identifier, header_text
@@ -47,6 +47,7 @@ def write_objects(
     numerics: Numerics,
     directory: str | os.PathLike[str],
     prefix: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Compile ``plan`` and write NAME.o, NAME.h and NAME_example.c into ``directory``, which may be new.
 
@@ -76,23 +77,24 @@ def write_objects(
         plan.threads,
     )
     contents = {
-        f"{file}.o": object_file(api, plan),
+        f"{file}.o": object_file(api, plan, progress),
         f"{file}.h": header_text(api).encode(),
         f"{file}_example.c": example_text(api).encode(),
     }
     return write_files(Path(directory), contents)
 
 
-def object_file(api: Interface, plan: Plan) -> bytes:
+def object_file(api: Interface, plan: Plan, progress: Progress | None = None) -> bytes:
     """The relocatable ELF file, position independent and checked for symbols it would need."""
     _check_assembler(api.target)
-    program = generate(plan, api.target, api.prefix)
-    add_c_api(api, program, plan.initial_state)
-    content = object_code(str(program.module), api.target)
-    machine, undefined = read_elf(content)
+    with ObjectWriter(api.target, progress) as writer:
+        program = generate(plan, api.target, api.prefix, ready=writer.add)
+        add_c_api(api, program, plan.initial_state)
+        content = writer.finish(str(program.module))
+    machine = elf.read_machine(content)
     if machine != api.target.architecture.elf_machine:
         raise CompilerBug(f"the object for {api.target.name} is for ELF machine {machine}")
-    if beyond := undefined - ALLOWED_UNDEFINED:
+    if beyond := elf.undefined_symbols(content) - ALLOWED_UNDEFINED:
         raise CompilerBug(f"the object for {api.target.name} needs {', '.join(sorted(beyond))}")
     return content
 
@@ -218,30 +220,6 @@ def _opaque(b: Any, pointer: Any) -> Any:
     Folding single weights into the code would take long, help little and give other code than the JIT's.
     """
     return b.call(ir.InlineAsm(ir.FunctionType(PTR, [PTR]), "", "=r,0", False), [pointer])
-
-
-def read_elf(content: bytes) -> tuple[int, frozenset[str]]:
-    """Machine number and undefined symbols of a little-endian ELF64 object file."""
-    if content[:6] != b"\x7fELF\x02\x01":
-        raise CompilerBug("LLVM gave something else than a little-endian ELF64 object")
-    machine: int = struct.unpack_from("<H", content, 18)[0]
-    return machine, frozenset(_undefined_symbols(content))
-
-
-def _undefined_symbols(content: bytes) -> Iterator[str]:
-    start: int = struct.unpack_from("<Q", content, 40)[0]
-    entry_size, count = struct.unpack_from("<HH", content, 58)
-    # type, flags, address, offset, size, link of every section
-    sections = [struct.unpack_from("<IQQQQI", content, start + i * entry_size + 4) for i in range(count)]
-    symbol_table = 2
-    for kind, _, _, offset, size, link in sections:
-        if kind != symbol_table:
-            continue
-        names: int = sections[link][3]
-        for name, _, _, section in struct.iter_unpack("<IBBH16x", content[offset : offset + size]):
-            if name and section == 0:
-                begin = names + name
-                yield content[begin : content.index(b"\0", begin)].decode()
 
 
 def write_files(directory: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from qimport.codegen import elf
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
 
 LLVM_VERSION = f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}, llvmlite {llvmlite.__version__}"
+
+Progress = Callable[[str, float], None]
+"""Takes what is being done, and which part of all work is behind it, 0 to 1."""
+
+MOST_THREADS = 8
+"""More would wait for the one that writes the code LLVM compiles."""
 
 
 @functools.cache
@@ -30,6 +42,20 @@ def target_machine(target: Target) -> Any:
     )
 
 
+def _without_lock(name: str) -> Any:
+    """A function of llvmlite's library without the lock that llvmlite holds during each of its calls.
+
+    The lock protects the context that modules share by default. Here every module has a context of its own,
+    and the two functions that take long may run on several threads.
+    """
+    locked = getattr(llvm.ffi.lib, name)
+    return getattr(locked, "_cfn", locked)
+
+
+_RUN_PASSES = _without_lock("LLVMPY_RunNewModulePassManager")
+_EMIT = _without_lock("LLVMPY_TargetMachineEmitToMemory")
+
+
 def optimized(text: str, target: Target) -> tuple[Any, Any]:
     """The parsed and optimized module, and its target machine.
 
@@ -38,7 +64,7 @@ def optimized(text: str, target: Target) -> tuple[Any, Any]:
     """
     machine = target_machine(target)
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.triple, module.data_layout = target.triple, str(machine.target_data)
         module.verify()
     except RuntimeError as error:
@@ -48,20 +74,85 @@ def optimized(text: str, target: Target) -> tuple[Any, Any]:
     options.slp_vectorization = False
     options.loop_unrolling = False  # tiles are unrolled as far as registers go
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    _RUN_PASSES(builder.getModulePassManager(), module, builder)
     return module, machine
 
 
-def object_code(text: str, target: Target) -> bytes:
-    """ELF object, position independent."""
+def _emit(text: str, target: Target, as_object: bool) -> bytes:
+    """Object code or assembly of one module."""
     module, machine = optimized(text, target)
-    return bytes(machine.emit_object(module))
+    with llvm.ffi.OutputString() as reason:
+        buffer = _EMIT(machine, module, int(as_object), reason)
+        if not buffer:
+            raise CompilerBug(f"LLVM cannot emit the generated code: {reason}")
+    library = llvm.ffi.lib
+    try:
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def assembly(text: str, target: Target) -> str:
+class ObjectWriter:
+    """Compiles modules on other threads while the caller still writes the next ones.
+
+    Use it as a context: its threads end with the block, at once where an exception ends it.
+    """
+
+    def __init__(self, target: Target, progress: Progress | None = None) -> None:
+        self._target = target
+        self._progress = progress
+        threads = min(len(os.sched_getaffinity(0)), MOST_THREADS)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="qimport-llvm")
+        self._objects: list[Future[bytes]] = []
+
+    def add(self, text: str) -> None:
+        """Compile a module whose symbols nobody outside the object shall see."""
+        self._objects.append(self._pool.submit(_emit, text, self._target, True))
+        if self._progress is not None:
+            # How many there will be is not known yet: the first fifth is done, and the middle comes nearer.
+            self._progress(f"writing kernel {len(self._objects)}", 0.6 - 0.4 * 0.98 ** len(self._objects))
+
+    def finish(self, text: str) -> bytes:
+        """Compile the last module, whose symbols stay visible, and link all to a position-independent object.
+
+        The result does not depend on the number of threads or on which module was ready first.
+        """
+        self.add(text)
+        *objects, last = self._results()
+        symbols = elf.read_symbols(elf.read_sections(last))
+        visible = [symbol.name for symbol in symbols if symbol.is_global and symbol.section]
+        return elf.link([*objects, last], visible)
+
+    def _results(self) -> Iterator[bytes]:
+        """The objects in the order in which their modules were added."""
+        count = len(self._objects)
+        for number, item in enumerate(self._objects):
+            if self._progress is not None:
+                self._progress(f"compiling kernel {number + 1} of {count}", 0.6 + 0.4 * number / count)
+            yield item.result()
+
+    def __enter__(self) -> ObjectWriter:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+def object_code(modules: str | Sequence[str], target: Target) -> bytes:
+    """ELF object, position independent, of one module or of several, of which the last stays visible."""
+    *others, last = [modules] if isinstance(modules, str) else modules
+    with ObjectWriter(target) as writer:
+        for text in others:
+            writer.add(text)
+        return writer.finish(last)
+
+
+def assembly(modules: str | Sequence[str], target: Target) -> str:
     """Assembly text."""
-    module, machine = optimized(text, target)
-    return str(machine.emit_assembly(module))
+    texts = [modules] if isinstance(modules, str) else modules
+    return "\n".join(_emit(text, target, False).decode() for text in texts)
 
 
 def engine_of(object_code: bytes, target: Target) -> Any:

@@ -1,11 +1,10 @@
-"""A plan as one LLVM module: a private function per distinct kernel, and one entry that calls them.
+"""A plan as LLVM modules: one for each distinct kernel, and one for the entry that calls them.
 
 Bodies of control flow have entries of their own, and parallel calls tasks, which are private, too.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +19,16 @@ from qimport.lower.kernel import Kernel
 from qimport.lower.plan import ControlCall, KernelCall, Operand, ParallelCall, Plan
 
 Choice = Callable[[Kernel, Target], Row]
+Ready = Callable[[str], None]
+
+
+def _nobody_waits(_text: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
 class Program:
-    """Code before LLVM has seen it.
+    """Code before LLVM has seen it: the ``kernels`` as text, a module each, and the ``module`` of the entry.
 
     ``entry`` is ``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)``; inputs and outputs
     are arrays of pointers; ``constants`` must be kept at an address that is a multiple of 64. ``rows``
@@ -38,38 +42,47 @@ class Program:
     what the clock showed in between.
     """
 
+    kernels: tuple[str, ...]
     module: Any
     entry: str
     constants: bytes
     rows: tuple[str, ...]
 
-    @functools.cached_property
-    def text(self) -> str:
-        """LLVM assembly."""
-        return str(self.module)
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """LLVM assembly, one text after the other; the last is the entry's."""
+        return (*self.kernels, str(self.module))
 
 
 def generate(
-    plan: Plan, target: Target, prefix: str = "qimport", choice: Choice = choose, timed: bool = False
+    plan: Plan,
+    target: Target,
+    prefix: str = "qimport",
+    choice: Choice = choose,
+    timed: bool = False,
+    ready: Ready = _nobody_waits,
 ) -> Program:
     """Emit every kernel of ``plan`` for ``target``; symbols begin with ``prefix``.
 
+    ``ready`` is called with the text of every kernel as soon as it is written.
+
     ``choice`` selects kernel rows; tests force other rows with it. ``timed``: read the clock between calls.
     """
-    module = ir.Module(prefix)
-    module.triple = target.triple
-    writer = _Writer(module, target, prefix, choice)
+    writer = _Writer(target, prefix, choice, ready)
     entry = _Entry(writer, f"{prefix}_entry", plan, timed)
     entry.write()
-    return Program(module, entry.function.name, b"".join(writer.blobs), tuple(writer.rows))
+    blob = b"".join(writer.blobs)
+    return Program(tuple(writer.kernels), writer.module, entry.function.name, blob, tuple(writer.rows))
 
 
 class _Writer:
-    """Collects kernels and tables of all entries of a module."""
+    """Collects kernels and tables of all entries of a program; ``module`` is that of the entries."""
 
-    def __init__(self, module: Any, target: Target, prefix: str, choice: Choice) -> None:
-        self.module, self.target, self.prefix, self.choice = module, target, prefix, choice
-        self.known: dict[Any, str] = {}
+    def __init__(self, target: Target, prefix: str, choice: Choice, ready: Ready) -> None:
+        self.target, self.prefix, self.choice, self.ready = target, prefix, choice, ready
+        self.module = self._new_module(prefix)
+        self.kernels: list[str] = []
+        self.known: dict[Any, Any] = {}
         self.called: dict[Any, tuple[str, Any, int]] = {}
         self.shared: dict[bytes, int] = {}
         self.blobs: list[bytes] = []
@@ -88,17 +101,26 @@ class _Writer:
         return function, tables
 
     def _emit(self, kernel: Kernel) -> tuple[str, Any, int]:
-        """Name of the row, function, and offset of the tables; functions are emitted unless known."""
+        """Name of the row, function, and offset of the tables; functions are emitted unless known.
+
+        Kernels are modules of their own, so that LLVM can work on several at the same time.
+        """
         row = self.choice(kernel, self.target)
         layout = row.layout(kernel, self.target)
         identity = (row.name, kernel.key, tuple(layout.facts.values()))
         if identity not in self.known:
             name = f"{self.prefix}_{len(self.known)}_{row.name}"
-            function = row.emit(self.module, name, kernel, self.target, layout)
-            function.linkage = "internal"
-            function.attributes.add("noinline")  # keeps names for profilers and bounds the stack
-            self.known[identity] = name
-        return row.name, self.module.globals[self.known[identity]], self._store(row.tables(kernel, layout))
+            module = self._new_module(name)
+            function = row.emit(module, name, kernel, self.target, layout)
+            self.kernels.append(str(module))
+            self.ready(self.kernels[-1])
+            self.known[identity] = declared(self.module, name, function.function_type)
+        return row.name, self.known[identity], self._store(row.tables(kernel, layout))
+
+    def _new_module(self, name: str) -> Any:
+        module = ir.Module(name)
+        module.triple = self.target.triple
+        return module
 
     def _store(self, tables: bytes) -> int:
         """Offset of ``tables`` among the constants; equal tables are kept once."""
