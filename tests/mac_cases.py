@@ -38,7 +38,7 @@ CHOICES: dict[str, Sequence[Any]] = {
     "dilation": ((1, 1), (1, 1), (1, 1), (2, 2), (1, 3), (2, 1)),
     "rounding": ("double_away", "double_up", "float32_even", "float64_away", None),
     "per_channel": (True, True, False),
-    "epilogue": ("clamp", "clamp", "residual", "residual in place", "channel constant", "lut"),
+    "epilogue": ("clamp", "pair sum", "residual", "residual in place", "channel constant", "lut"),
     "gaps": (None, None, None, None, (0, 0, 1), (0, 0, 13), (2, 3, 0), (0, 1, 0), (1, 0, 2)),
 }
 """What a case may be: see :class:`MacCase`."""
@@ -193,7 +193,13 @@ class _Build:
             scaled = self.b.emit(prim.Binary("sub"), (scaled, constant), wide)
         low, high = INTEGER_RANGE[dtype]
         clamped = self.b.emit(prim.Clamp(int(self.rng.integers(low, high)), low, high - 9), (scaled,), codes)
-        if case.epilogue != "lut" or dtype == "int16":
+        if dtype == "int16":
+            return clamped
+        if case.epilogue == "pair sum":
+            other = self._operand("other", self._codes(dtype, codes.shape, "random"))
+            factors = self.b.constant(np.array([2**27 + 1, -(2**26), 2**33 + 7], np.int64))
+            return self.b.emit(prim.PairSum(28, low + 3, high), (clamped, other, factors), codes)
+        if case.epilogue != "lut":
             return clamped
         table = self.b.constant(self.rng.integers(low, high + 1, 256).astype(dtype))
         return self.b.emit(prim.Lut(), (clamped, table), codes)

@@ -46,6 +46,14 @@ def lut_kernel(size: int) -> Kernel:
     return kernel_of(b.nodes, y)
 
 
+def pair_sum_kernel(size: int) -> Kernel:
+    """Weighted sums of codes of two types."""
+    b = Builder()
+    a, c = (Value(TensorType(dtype, (5, size)), dtype) for dtype in ("int8", "uint8"))
+    constant = b.constant(np.array([2**28 - 5, -(2**26) - 1, 2**36 + 1], np.int64))
+    return kernel_of(b.nodes, b.emit(prim.PairSum(29, -128, 99), (a, c, constant), a.type))
+
+
 def softmax_kernel(kind: str) -> Kernel:
     """Rows of 37."""
     b, x = Builder(), Value(TensorType("int8", (5, 37)), "x")
@@ -89,6 +97,7 @@ def kernels() -> dict[str, Kernel]:
     found["reduce"] = single(prim.Reduce("sum", (1, 2)), [x], TensorType("int32", (2, 1, 1)))
     found["pad"] = single(prim.Pad((0, 1, 2), (0, 0, 3), -7), [x], TensorType("int8", (2, 6, 75)))
     found["addition"] = addition()
+    found.update({f"pair_sum-{size}": pair_sum_kernel(size) for size in (3, 70)})
     return found
 
 

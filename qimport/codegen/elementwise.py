@@ -14,6 +14,7 @@ from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, 
 from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.lookup import interpolate, look_up
 from qimport.codegen.math import emit_function
+from qimport.codegen.pair_sum import PairSummer
 from qimport.codegen.requantize import Rescaler
 from qimport.codegen.rounding import divide_away, to_int32
 from qimport.codegen.tables import DivisionFacts, TableLayout
@@ -29,7 +30,7 @@ def preferred_lanes(graph: Graph, target: Target) -> int:
 
     Two registers per step hide latencies: a third of the time of a requantization.
     """
-    values = {value for node in graph.nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    values = {*graph.inputs, *(value for node in graph.nodes for value in node.outputs)}
     bytes_only = all(value.type.itemsize == 1 for value in values)
     return target.vector_bytes if bytes_only else target.vector_bytes // 2
 
@@ -174,6 +175,15 @@ def _lut16(at: Emission, node: Node, op: prim.Lut16) -> Any:
     return interpolate(at.fn, place, at.operand(node, 0), at.lanes)
 
 
+def _pair_sum(at: Emission, node: Node, op: prim.PairSum) -> Any:
+    def number(role: str) -> Any:
+        section = at.layout.section(node, role)
+        place = at.fn.at(at.fn.tables, section.offset)
+        return at.fn.load(place, ELEMENTS[section.dtype], itemsize(section.dtype))
+
+    return PairSummer(at.fn, node, number).emit(at.operand(node, 0), at.operand(node, 1))
+
+
 def _leading_zeros(at: Emission, node: Node, op: prim.LeadingZeros) -> Any:
     return leading_zeros(at.fn, at.operand(node, 0))
 
@@ -205,6 +215,7 @@ EMITTERS: dict[type[Operation], Emitter] = {
     prim.Lut: _lut,
     prim.Lut16: _lut16,
     prim.Math: _math,
+    prim.PairSum: _pair_sum,
     prim.Rescale: _rescale,
     prim.Select: _select,
     prim.ToInt: _to_int,

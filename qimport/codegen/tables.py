@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from qimport import prim
-from qimport.codegen import factors
+from qimport.codegen import factors, pair_sum
 from qimport.codegen.target import Target
 from qimport.ir.graph import Array, Graph, Node, Value
 from qimport.ir.types import INTEGER_RANGE
@@ -151,7 +151,12 @@ def _entries(
             for role, array in factors.sections(node, clamps.get(node), target):
                 yield (node, role), array
             continue
-        for value in node.inputs:
+        inputs = node.inputs
+        if isinstance(node.op, prim.PairSum):
+            for role, array in pair_sum.sections(node):
+                yield (node, role), array
+            inputs = inputs[:2]
+        for value in inputs:
             if value is None or value.data is None or value in seen:
                 continue
             seen.add(value)

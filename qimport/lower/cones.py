@@ -18,6 +18,9 @@ from qimport.lower.fuse import ELEMENTWISE
 CODES = ("int8", "uint8")
 """Element types whose values are few enough to be all tried."""
 
+TABLED = (prim.Lut, prim.Lut16, prim.PairSum)
+"""Operations whose last operand is a constant as a whole rather than element by element."""
+
 
 class Cones:
     """Questions about the cones of one graph."""
@@ -33,7 +36,7 @@ class Cones:
             return (_present(node)[0],)
         if not isinstance(node.op, ELEMENTWISE) or _by_position(node):
             return None
-        tables = 1 if isinstance(node.op, prim.Lut | prim.Lut16) else 0
+        tables = 1 if isinstance(node.op, TABLED) else 0
         values = _present(node)
         plain = values[: len(values) - tables]
         if any(value.is_constant and not self.is_uniform(value) for value in plain):
@@ -85,13 +88,13 @@ def _by_position(node: Node) -> bool:
 def _content(node: Node, constant: Value) -> Array:
     """A table as it is, one element of a constant that is uniform."""
     assert constant.data is not None
-    if isinstance(node.op, prim.Lut | prim.Lut16):
+    if isinstance(node.op, TABLED):
         return constant.data
     return constant.data.reshape(-1)[:1]
 
 
 def _evaluate(node: Node, arrays: tuple[Array, ...]) -> Array:
-    elements = arrays[:1] if isinstance(node.op, prim.Lut | prim.Lut16) else arrays
+    elements = arrays[:-1] if isinstance(node.op, TABLED) else arrays
     shape = np.broadcast_shapes(*(array.shape for array in elements))
     types = tuple(v.type.with_shape(a.shape) for v, a in zip(_present(node), arrays, strict=True))
     return node.op.evaluate(Call(types, (node.outputs[0].type.with_shape(shape),), arrays))[0]

@@ -26,6 +26,7 @@ ELEMENTWISE = (
     prim.Lut,
     prim.Lut16,
     prim.Math,
+    prim.PairSum,
     prim.Rescale,
     prim.Select,
     prim.ToInt,

@@ -20,6 +20,7 @@ from qimport.prim.lookup import Lut16
 from qimport.prim.mac import Mac
 from qimport.prim.math import Math
 from qimport.prim.ordering import ArgReduce, Cumulate, TopK
+from qimport.prim.pair import PairSum
 from qimport.prim.reduce import (
     Reduce,
     ReduceKind,
@@ -61,6 +62,7 @@ __all__ = [
     "Mac",
     "Math",
     "Pad",
+    "PairSum",
     "Reduce",
     "ReduceKind",
     "ReduceStart",

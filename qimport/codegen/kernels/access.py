@@ -125,8 +125,9 @@ def sources(fn: KernelFunction, kernel: Kernel, layout: TableLayout, nodes: Sequ
     """Every tensor and plain constant that elementwise ``nodes`` read, once."""
     found: dict[Value, Source] = {}
     for node in nodes:
-        own_tables = isinstance(node.op, prim.Lut | prim.Lut16 | prim.Rescale)
-        for value in node.inputs[:1] if own_tables else node.inputs:
+        own_tables = isinstance(node.op, prim.Lut | prim.Lut16 | prim.PairSum | prim.Rescale)
+        tensors = 2 if isinstance(node.op, prim.PairSum) else 1
+        for value in node.inputs[:tensors] if own_tables else node.inputs:
             if value is None or value in found:
                 continue
             if value.is_constant or value in kernel.graph.inputs:

@@ -1,0 +1,154 @@
+"""Code of ``prim.pair_sum`` in lanes of 32 bits, by two limbs of the factors.
+
+With m = m1 * 2^15 + m0, n likewise, and an offset of q * 2^s + r, floor((a m + b n + offset) / 2^s) is
+
+    ((a m1 + b n1 + ((a m0 + b n0 + r) >> 15)) >> (s - 15)) + q
+
+because floors of quotients nest. All limbs have 16 bits, so on x86 one PMADDWD of the words (a, b) gives both
+products of a limb. The words come from bytes by interleaving with each other and then with zeros, for which
+codes are taken as unsigned; packs with saturation put the results back in order. Saturation on the way
+changes no result: q has 15 bits, results have 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from qimport import prim
+from qimport.codegen.function import I8, I16, I32, KernelFunction
+from qimport.codegen.isa.dot import multiply_add_pairs
+from qimport.codegen.target import X86_64
+from qimport.codegen.vector import (
+    by_lanes,
+    clamp_signed,
+    lanes_of,
+    like,
+    retyped,
+    shuffle,
+    splat,
+    vector_type,
+)
+from qimport.errors import CompilerBug
+from qimport.ir.graph import Array, Node
+from qimport.ir.types import INTEGER_RANGE
+
+LIMB = 15
+"""Bits of the low limbs, which are not negative."""
+
+SMALLEST = 16
+"""Bytes of the narrowest x86 register."""
+
+_PACK_WORDS = {
+    16: "llvm.x86.sse2.packssdw.128",
+    32: "llvm.x86.avx2.packssdw",
+    64: "llvm.x86.avx512.packssdw.512",
+}
+_PACK_BYTES = {
+    ("int8", 16): "llvm.x86.sse2.packsswb.128",
+    ("int8", 32): "llvm.x86.avx2.packsswb",
+    ("int8", 64): "llvm.x86.avx512.packsswb.512",
+    ("uint8", 16): "llvm.x86.sse2.packuswb.128",
+    ("uint8", 32): "llvm.x86.avx2.packuswb",
+    ("uint8", 64): "llvm.x86.avx512.packuswb.512",
+}
+"""Saturating packs of two registers of this many bytes."""
+
+
+def sections(node: Node) -> Iterator[tuple[str, Array]]:
+    """Role and content of each table: pairs of limbs as the words of one int32, r and q."""
+    factors = node.inputs[2]
+    assert factors is not None and factors.data is not None
+    assert isinstance(node.op, prim.PairSum)
+    shift = node.op.shift
+    m, n, offset = (int(number) for number in factors.data)
+    if max(abs(m), abs(n)) >= 1 << 29 or abs(offset) + 128 * (abs(m) + abs(n)) >= 1 << (14 + shift):
+        raise CompilerBug(f"{node.op.NAME} with factors {m}, {n}, offset {offset}, shift {shift}")
+    for value, factor in zip(node.inputs, (m, n), strict=False):
+        if value is not None and value.type.dtype == "int8":  # unsigned codes are larger by 128
+            offset -= 128 * factor
+    low = (1 << LIMB) - 1
+    yield "high", np.array([_words(m >> LIMB, n >> LIMB)], np.int32)
+    yield "low", np.array([_words(m & low, n & low)], np.int32)
+    yield "rest", np.array([offset & ((1 << shift) - 1)], np.int32)
+    yield "step", np.array([offset >> shift], np.int16)
+
+
+def _words(first: int, second: int) -> int:
+    return second << 16 | first & 0xFFFF
+
+
+class PairSummer:
+    """Emits one ``prim.pair_sum``; ``number(role)`` loads the entry of a table."""
+
+    def __init__(self, fn: KernelFunction, node: Node, number: Callable[[str], Any]) -> None:
+        assert isinstance(node.op, prim.PairSum)
+        self.fn, self.b, self.op, self.number = fn, fn.b, node.op, number
+        self.signed = [value is not None and value.type.dtype == "int8" for value in node.inputs[:2]]
+        self.dtype = node.outputs[0].type.dtype
+
+    def emit(self, a: Any, b: Any) -> Any:
+        """The codes for lanes of codes."""
+        a, b = (
+            self.b.xor(x, like(x, 0x80)) if signed else x
+            for x, signed in zip((a, b), self.signed, strict=True)
+        )
+        if self.fn.target.architecture is not X86_64:
+            return self._by_products(a, b)
+        width = max(SMALLEST, min(lanes_of(a), self.fn.target.vector_bytes))
+        return by_lanes(self.fn, width, self._register, a, b)
+
+    def _total(self, limb: Callable[[str, Any], Any], lanes: int) -> Any:
+        """The shifted sum without q; ``limb(role, total)`` adds the products of one limb."""
+        low = limb("low", splat(self.fn, self.number("rest"), lanes))
+        high = limb("high", self.b.ashr(low, like(low, LIMB)))
+        return self.b.ashr(high, like(high, self.op.shift - LIMB))
+
+    def _by_products(self, a: Any, b: Any) -> Any:
+        """Four products of 32 bits."""
+        a, b = (self.b.zext(x, retyped(x, I32)) for x in (a, b))
+
+        def limb(role: str, total: Any) -> Any:
+            words = splat(self.fn, self.number(role), lanes_of(a))
+            half = like(words, 16)
+            first, second = self.b.ashr(self.b.shl(words, half), half), self.b.ashr(words, half)
+            return self.b.add(self.b.add(total, self.b.mul(a, first)), self.b.mul(b, second))
+
+        total = self._total(limb, lanes_of(a))
+        step = self.b.sext(self.number("step"), I32)
+        codes = self.b.add(total, splat(self.fn, step, lanes_of(total)))
+        return self.b.trunc(clamp_signed(self.fn, codes, self.op.low, self.op.high), retyped(codes, I8))
+
+    def _register(self, a: Any, b: Any) -> Any:
+        """Unsigned codes that fill a register with bytes."""
+        lanes = lanes_of(a)
+        words = [self._words(_interleaved(self.fn, a, b, upper)) for upper in (False, True)]
+        if (self.op.low, self.op.high) != INTEGER_RANGE[self.dtype]:
+            words = [clamp_signed(self.fn, part, self.op.low, self.op.high) for part in words]
+        return self.fn.intrinsic(_PACK_BYTES[self.dtype, lanes], a.type, words)
+
+    def _words(self, mixed: Any) -> Any:
+        """Sums as words, for bytes that are a and b in turn."""
+        lanes = lanes_of(mixed)
+        words = vector_type(I16, lanes // 2)
+        totals = []
+        for upper in (False, True):
+            pairs = self.b.bitcast(_interleaved(self.fn, mixed, like(mixed, 0), upper), words)
+            totals.append(self._total(partial(self._limb, pairs), lanes // 4))
+        packed = self.fn.intrinsic(_PACK_WORDS[lanes], words, totals)
+        step = splat(self.fn, self.number("step"), lanes // 2)
+        return self.fn.intrinsic(f"llvm.sadd.sat.v{lanes // 2}i16", words, [packed, step])
+
+    def _limb(self, pairs: Any, role: str, total: Any) -> Any:
+        factors = splat(self.fn, self.number(role), lanes_of(total))
+        return multiply_add_pairs(self.fn, total, pairs, self.b.bitcast(factors, pairs.type))
+
+
+def _interleaved(fn: KernelFunction, a: Any, b: Any, upper: bool) -> Any:
+    """PUNPCKLBW, or PUNPCKHBW for the ``upper`` halves of lanes of 128 bits."""
+    lanes = lanes_of(a)
+    places = [start + 8 * upper + i for start in range(0, lanes, 16) for i in range(8)]
+    return shuffle(fn, a, b, [lane for place in places for lane in (place, lanes + place)])

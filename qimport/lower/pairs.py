@@ -1,0 +1,205 @@
+"""Functions of two 8-bit values become weighted sums, where trying all pairs of codes proves it.
+
+A residual addition is some sixty instructions of fixed point: two operands raised, rescaled, added, rescaled
+and clamped, with four roundings. But it is a function of two codes, 65536 pairs, and nearly always equal to
+``prim.pair_sum`` with well-chosen factors: those of the same arithmetic over the reals, with many fraction
+bits. For given factors each pair admits an interval of offsets, and any offset in all of them will do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qimport import prim
+from qimport.fixedpoint import Int
+from qimport.ir.graph import Graph, Node, Numerics, Value
+from qimport.ir.rewrite import Site, rewrite
+from qimport.lower.cones import CODES, Cones
+from qimport.lower.rule import Emitter, plain
+from qimport.qnn.unary import code_range
+
+Reals = npt.NDArray[np.float64]
+
+FACTOR_BITS, SMALLEST_SHIFT, LARGEST_SHIFT, STEP_BITS = 29, 15, 30, 14
+"""What ``prim.pair_sum`` allows."""
+
+TRIALS = (0.0, 2.0**-22, -(2.0**-22))
+"""Relative changes of both factors to try: ties that are rounded away from zero want slightly larger ones."""
+
+FEWEST_NODES = 3
+"""Smaller cones are cheap as they are."""
+
+
+def sum_pairs(graph: Graph, _: Numerics) -> Graph:
+    """Replace 8-bit values that are functions of two others by ``prim.pair_sum``, where one equals them.
+
+    Nodes that nobody reads any more stay.
+    """
+    pairs = _Pairs(graph)
+
+    def apply(emit: Emitter, site: Site) -> Sequence[Value] | None:
+        made = pairs.replacement(emit, site)
+        return None if made is None else (made,)
+
+    return rewrite(graph, Emitter(), apply)
+
+
+class _Pairs:
+    """``sources``: the 8-bit values, at most two, from which elementwise nodes compute a value."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.cones = Cones(graph)
+        self.sources: dict[Value, tuple[Value, ...]] = {}
+        self.moved: dict[Value, Value] = {}
+        for node in graph.nodes:
+            self.sources.update(dict.fromkeys(node.outputs, self._sources(node)))
+
+    def _sources(self, node: Node) -> tuple[Value, ...]:
+        """None where the result is something else."""
+        found: dict[Value, None] = {}
+        for value in self.cones.operands(node) or ():
+            own = (value,) if value.type.dtype in CODES else self.sources.get(value, ())
+            if not own or (isinstance(node.op, prim.Reshape) and not _aligned(value, node.outputs[0])):
+                return ()
+            found.update(dict.fromkeys(own))
+        return tuple(found) if len(found) <= 2 else ()
+
+    def replacement(self, emit: Emitter, site: Site) -> Value | None:
+        """What takes the place of a node's result, if anything."""
+        result = site.node.outputs[0]
+        made = self._sum(emit, result)
+        if made is not None:
+            self.moved[result] = made
+        return made
+
+    def _sum(self, emit: Emitter, result: Value) -> Value | None:
+        sources = self.sources[result]
+        if result.type.dtype not in CODES or len(sources) != 2:
+            return None
+        if len(self.cones.nodes(result, sources)) < FEWEST_NODES:
+            return None
+        shape = np.broadcast_shapes(*(value.type.shape for value in sources))
+        weights = self._weights(result, sources) if _stripped(shape) == _stripped(result.type.shape) else None
+        if weights is None:
+            return None
+        codes = self._codes(result, sources)
+        factors = equal_sum(codes, [code_range(value.type.dtype) for value in sources], weights)
+        if factors is None:
+            return None
+        operands = [self.moved.get(value, value) for value in sources]
+        op = prim.PairSum(factors.shift, int(codes.min()), int(codes.max()))
+        constant = emit.constant(np.array([factors.a, factors.b, factors.offset], np.int64))
+        type_ = plain(result.type).with_shape(shape)
+        return emit.reshape(emit.emit(op, (*operands, constant), type_), result.type.shape)
+
+    def _codes(self, result: Value, sources: Sequence[Value]) -> Int:
+        """The result for all pairs of codes."""
+        first, second = (code_range(value.type.dtype).astype(value.type.numpy) for value in sources)
+        pairs = {sources[0]: first[:, np.newaxis], sources[1]: second[np.newaxis, :]}
+        return self.cones.evaluate(result, pairs).astype(np.int64)
+
+    def _weights(self, result: Value, sources: Sequence[Value]) -> tuple[float, float] | None:
+        """The factors of both sources in the same arithmetic over the reals; None if that is no sum."""
+        known: dict[Value, Reals] = dict(
+            zip(sources, (np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])), strict=True)
+        )
+        for node in self.cones.nodes(result, sources):
+            rule = REAL_ARITHMETIC.get(type(node.op))
+            if rule is None:
+                return None
+            operands = [known[v] if v in known else _real_constant(v) for v in node.inputs if v is not None]
+            value = rule(node.op, *operands)
+            if value is None:
+                return None
+            known[node.outputs[0]] = value
+        none, first, second, both = (float(x) for x in known[result])
+        a, b = first - none, second - none
+        curvature = abs(both - first - second + none)
+        return (a, b) if curvature <= 1e-9 * max(abs(a), abs(b)) else None
+
+
+@dataclass(frozen=True)
+class PairFactors:
+    """(a * code + b * code + offset) >> shift."""
+
+    a: int
+    b: int
+    offset: int
+    shift: int
+
+
+def equal_sum(codes: Int, operands: Sequence[Int], weights: tuple[float, float]) -> PairFactors | None:
+    """What makes ``prim.pair_sum`` give ``codes`` int64[256, 256], if it is found.
+
+    ``weights`` are the factors as real numbers, ``operands`` the codes along both dimensions.
+    """
+    largest = max(map(abs, weights))
+    shift = min(FACTOR_BITS - 1 - math.floor(math.log2(largest)), LARGEST_SHIFT) if largest > 0 else 0
+    if shift < SMALLEST_SHIFT:
+        return None
+    a, b = operands[0][:, np.newaxis], operands[1][np.newaxis, :]
+    for change in TRIALS:
+        m, n = (round(math.ldexp(weight * (1 + change), shift)) for weight in weights)
+        offset = _common_offset(codes, a * m + b * n, shift)
+        if offset is not None and abs(offset) + 128 * (abs(m) + abs(n)) < 1 << (STEP_BITS + shift):
+            return PairFactors(m, n, offset, shift)
+    return None
+
+
+def _common_offset(codes: Int, sums: Int, shift: int) -> int | None:
+    """An offset with which every sum, shifted, is the code; beyond it where the code is a bound."""
+    low, high = codes.min(), codes.max()
+    above, below = codes > low, codes < high
+    least = np.max((codes << shift) - sums, initial=-(1 << 62), where=above)
+    most = np.min(((codes + 1) << shift) - 1 - sums, initial=1 << 62, where=below)
+    return int(least + most) // 2 if least <= most else None
+
+
+def _aligned(a: Value, b: Value) -> bool:
+    """Whether a reshape only adds or removes leading dimensions, so that broadcasting sees no difference."""
+    return _stripped(a.type.shape) == _stripped(b.type.shape)
+
+
+def _stripped(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Without leading dimensions of 1."""
+    start = next((index for index, size in enumerate(shape) if size != 1), len(shape))
+    return shape[start:]
+
+
+def _real_constant(value: Value) -> Reals:
+    assert value.data is not None
+    return value.data.reshape(-1)[:1].astype(np.float64)
+
+
+def _real_rescale(_: prim.Rescale, x: Reals, factor: Reals, *exponent: Reals) -> Reals:
+    return x * factor * (2.0 ** (exponent[0] - 31) if exponent else 1.0)
+
+
+def _real_binary(op: prim.Binary, a: Reals, b: Reals) -> Reals | None:
+    function = _REAL_BINARY.get(op.kind)
+    return None if function is None else function(a, b)
+
+
+_REAL_BINARY: dict[str, Callable[[Reals, Reals], Reals]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "shift_left": lambda a, b: a * 2.0**b,
+    "shift_right": lambda a, b: a / 2.0**b,
+}
+
+REAL_ARITHMETIC: dict[type[Any], Callable[..., Reals | None]] = {
+    prim.Binary: _real_binary,
+    prim.Cast: lambda _, x: x,
+    prim.Clamp: lambda op, x: x + op.zero_point,
+    prim.Reshape: lambda _, x: x,
+    prim.Rescale: _real_rescale,
+    prim.ToInt: lambda _, x: x,
+}
+"""What operations would be without rounding, wrapping and bounds."""
