@@ -20,6 +20,7 @@ from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Array, Builder, Value
 from qimport.ir.types import TensorType
 from qimport.lower.kernel import Kernel
+from qimport.prim.scale_codes import limbs
 
 NM = "nm"
 ALLOWED = {"memcpy", "memset", "memmove"}
@@ -52,6 +53,15 @@ def pair_sum_kernel(size: int) -> Kernel:
     a, c = (Value(TensorType(dtype, (5, size)), dtype) for dtype in ("int8", "uint8"))
     constant = b.constant(np.array([2**28 - 5, -(2**26) - 1, 2**36 + 1], np.int64))
     return kernel_of(b.nodes, b.emit(prim.PairSum(29, -128, 99), (a, c, constant), a.type))
+
+
+def scale_codes_kernel() -> Kernel:
+    """Columns times slopes."""
+    b, a = Builder(), Value(TensorType("int8", (5, 23)), "a")
+    numbers = np.random.default_rng(4).integers(-(2**28), 2**28, (2, 1, 23))
+    operands = [*limbs(*numbers), np.array([12345], np.int32)]
+    op = prim.ScaleCodes(-7, 27, 3, -128, 99)
+    return kernel_of(b.nodes, b.emit(op, (a, *map(b.constant, operands)), a.type))
 
 
 def softmax_kernel(kind: str) -> Kernel:
@@ -98,6 +108,7 @@ def kernels() -> dict[str, Kernel]:
     found["pad"] = single(prim.Pad((0, 1, 2), (0, 0, 3), -7), [x], TensorType("int8", (2, 6, 75)))
     found["addition"] = addition()
     found.update({f"pair_sum-{size}": pair_sum_kernel(size) for size in (3, 70)})
+    found["scale_codes"] = scale_codes_kernel()
     return found
 
 

@@ -1,4 +1,4 @@
-"""Weighted sums in place of fixed-point arithmetic on two codes: where they are found; no byte changes."""
+"""What takes the place of fixed-point arithmetic on two codes: where it is found; no byte changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from qimport.ir.interpret import interpret
 from qimport.ir.rewrite import remove_dead_nodes
 from qimport.ir.types import TensorType
 from qimport.lower.fuse import fuse
-from qimport.lower.pairs import equal_sum, sum_pairs
+from qimport.lower.pairs import combine_pairs, equal_sum
 from qimport.lower.pipeline import lower
+from qimport.lower.products import Bilinear, equal_scaling
 from qimport.lower.rule import Emitter
 from qimport.qnn.unary import code_range
 from tests.single_op import expect_same, quantized, random_codes
@@ -85,7 +86,7 @@ class Codes(Emitter):
         """Operations after the pass, which may change no byte."""
         graph = Graph("test", (self.a, self.b), results, tuple(self.nodes))
         verify_graph(graph)
-        result = remove_dead_nodes(sum_pairs(graph, "reference"))
+        result = remove_dead_nodes(combine_pairs(graph, "reference"))
         verify_graph(result)
         arrays = [random_codes(np.random.default_rng(2), value.type) for value in graph.inputs]
         for found, wanted in zip(interpret(result, arrays), interpret(graph, arrays), strict=True):
@@ -119,7 +120,7 @@ def test_factors_per_channel_and_channels_that_round_differently_stay() -> None:
     assert "pair_sum" not in e.summed(e.clamp(rounded, 0, -128, 127, "int8"))
 
 
-def test_products_and_choices_are_no_sums() -> None:
+def test_products_of_one_shape_and_choices_stay() -> None:
     e = Codes((40,), (40,))
     product = e.binary("mul", e.cast(e.a, "int32"), e.cast(e.b, "int32"))
     larger = e.binary("max", e.total(), 5)
@@ -163,3 +164,39 @@ def test_a_convolution_ends_with_the_sum(mode: Numerics) -> None:
         "prim.clamp",
         "prim.pair_sum",
     ]
+
+
+def gated(op: qnn.Mul, dtype: str, zero: int, gate_zero: int, scales: tuple[float, float, float]) -> Graph:
+    """A product with one code per column, for all pairs of codes."""
+    build = Builder()
+    a = Value(quantized(dtype, (256, 256), scales[0], zero), "a")
+    gate = Value(quantized(dtype, (1, 256), scales[1], gate_zero), "gate")
+    result = build.emit(op, (gate, a), quantized(dtype, (256, 256), scales[2], zero + 3))
+    return Graph("gated", (a, gate), (result,), tuple(build.nodes))
+
+
+@pytest.mark.parametrize("mode", NUMERICS)
+@pytest.mark.parametrize(
+    ("dtype", "zero", "gate_zero"), [("int8", -57, -128), ("uint8", 100, 0), ("int8", 5, 9)]
+)
+def test_products_with_a_repeated_gate(mode: Numerics, dtype: str, zero: int, gate_zero: int) -> None:
+    codes = code_range(dtype).astype(dtype)
+    arrays = [np.repeat(codes[:, np.newaxis], 256, 1), codes[np.newaxis, :]]
+    for op in (qnn.Mul(), qnn.Mul("RELU")):
+        graph = gated(op, dtype, zero, gate_zero, (0.0523891, 1 / 256, 0.0501234))
+        lowered = lower(graph, mode)
+        if gate_zero != 9 or mode == "xnnpack":  # rounding away from zero needs a gate of one sign
+            assert names(lowered) == ["lut", "lut", "scale_codes"]
+            assert [len(group.nodes) for group in fuse(lowered)] == [1, 1, 1], "the gate is looked up once"
+        expect_same(interpret(lowered, arrays)[0], interpret(graph, arrays, mode)[0], f"{op} in {mode}")
+
+
+def test_one_pair_that_differs_refutes_a_scaling() -> None:
+    x = code_range("int8")
+    real = Bilinear(3.0, 0.0, 0.0, 0.0078123)
+    codes = np.clip(np.floor(x[:, np.newaxis] * x * real.ab + 3.5).astype(np.int64), -128, 127)
+    assert equal_scaling(codes, (x, x), real) is not None
+    codes[100, 140] += 1
+    assert equal_scaling(codes, (x, x), real) is None
+    assert equal_scaling(codes, (x, x), Bilinear(3.0, 0.0, 0.0, 1e6)) is None
+    assert equal_scaling(codes, (x, x), Bilinear(3.0, 1.0, 0.0, 1e-3)) is None

@@ -17,6 +17,7 @@ from qimport.codegen.math import emit_function
 from qimport.codegen.pair_sum import PairSummer
 from qimport.codegen.requantize import Rescaler
 from qimport.codegen.rounding import divide_away, to_int32
+from qimport.codegen.scale_codes import scale_codes
 from qimport.codegen.tables import DivisionFacts, TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import clamp_signed, leading_zeros, like, repeated, retyped, splat, vector_type
@@ -184,6 +185,10 @@ def _pair_sum(at: Emission, node: Node, op: prim.PairSum) -> Any:
     return PairSummer(at.fn, node, number).emit(at.operand(node, 0), at.operand(node, 1))
 
 
+def _scale_codes(at: Emission, node: Node, op: prim.ScaleCodes) -> Any:
+    return scale_codes(at.fn, node, *(at.operand(node, position) for position in range(4)))
+
+
 def _leading_zeros(at: Emission, node: Node, op: prim.LeadingZeros) -> Any:
     return leading_zeros(at.fn, at.operand(node, 0))
 
@@ -217,6 +222,7 @@ EMITTERS: dict[type[Operation], Emitter] = {
     prim.Math: _math,
     prim.PairSum: _pair_sum,
     prim.Rescale: _rescale,
+    prim.ScaleCodes: _scale_codes,
     prim.Select: _select,
     prim.ToInt: _to_int,
 }

@@ -2,9 +2,9 @@
 
 Fusion changes no byte: every node keeps its meaning, only intermediate tensors stop existing. A tensor
 that must exist (a graph result, an operand of a root, a value with several readers) ends a group, and so
-do single bytes that broadcasting repeats: they are computed once. Where two roots meet in one elementwise
-tree (a residual addition of two convolutions), the later one keeps the tree and the other is cut at its
-narrowest element type.
+do single bytes and lookups that broadcasting repeats: they are computed once. Where two roots meet in one
+elementwise tree (a residual addition of two convolutions), the later one keeps the tree and the other is
+cut at its narrowest element type.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ELEMENTWISE = (
     prim.Math,
     prim.PairSum,
     prim.Rescale,
+    prim.ScaleCodes,
     prim.Select,
     prim.ToInt,
 )
@@ -113,7 +114,9 @@ class _Fusion:
                 if value is None or producer is None or value in self.stored or producer in nodes:
                     continue
                 repeated = value.type.size < last.outputs[0].type.size
-                if value.type.itemsize == 1 and (repeated or len(nodes) >= MAX_FUSED):
+                byte = value.type.itemsize == 1
+                looked_up = isinstance(producer.op, prim.Lut)
+                if (repeated and (byte or looked_up)) or (byte and len(nodes) >= MAX_FUSED):
                     self.stored.add(value)
                 elif isinstance(producer.op, ELEMENTWISE):
                     nodes.add(producer)

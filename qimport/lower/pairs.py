@@ -1,4 +1,4 @@
-"""Functions of two 8-bit values become weighted sums, where trying all pairs of codes proves it.
+"""Functions of two 8-bit values become weighted sums or scaled codes, which all pairs of codes prove.
 
 A residual addition is some sixty instructions of fixed point: two operands raised, rescaled, added, rescaled
 and clamped, with four roundings. But it is a function of two codes, 65536 pairs, and nearly always equal to
@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from qimport import prim
 from qimport.fixedpoint import Int
-from qimport.ir.graph import Graph, Node, Numerics, Value
+from qimport.ir.graph import Graph, Node, Numerics, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.lower.cones import CODES, Cones
+from qimport.lower.products import Bilinear, equal_scaling
 from qimport.lower.rule import Emitter, plain
 from qimport.qnn.unary import code_range
 
@@ -32,12 +33,18 @@ FACTOR_BITS, SMALLEST_SHIFT, LARGEST_SHIFT, STEP_BITS = 29, 15, 30, 14
 TRIALS = (0.0, 2.0**-22, -(2.0**-22))
 """Relative changes of both factors to try: ties that are rounded away from zero want slightly larger ones."""
 
+FLAT = 1e-9
+"""A coefficient of the product that is smaller than the others by this factor is none."""
+
+OFTEN = 4
+"""How often an operand of a product must be repeated for tables of it to pay."""
+
 FEWEST_NODES = 3
 """Smaller cones are cheap as they are."""
 
 
-def sum_pairs(graph: Graph, _: Numerics) -> Graph:
-    """Replace 8-bit values that are functions of two others by ``prim.pair_sum``, where one equals them.
+def combine_pairs(graph: Graph, _: Numerics) -> Graph:
+    """Replace 8-bit values that are functions of two others by what :class:`_Pairs` finds equal to them.
 
     Nodes that nobody reads any more stay.
     """
@@ -73,30 +80,61 @@ class _Pairs:
     def replacement(self, emit: Emitter, site: Site) -> Value | None:
         """What takes the place of a node's result, if anything."""
         result = site.node.outputs[0]
-        made = self._sum(emit, result)
-        if made is not None:
-            self.moved[result] = made
-        return made
-
-    def _sum(self, emit: Emitter, result: Value) -> Value | None:
         sources = self.sources[result]
         if result.type.dtype not in CODES or len(sources) != 2:
             return None
         if len(self.cones.nodes(result, sources)) < FEWEST_NODES:
             return None
         shape = np.broadcast_shapes(*(value.type.shape for value in sources))
-        weights = self._weights(result, sources) if _stripped(shape) == _stripped(result.type.shape) else None
-        if weights is None:
+        if _stripped(shape) != _stripped(result.type.shape):
             return None
+        real = self._over_reals(result, sources)
+        if real is None:
+            return None
+        make = self._sum if abs(real.ab) <= FLAT * max(abs(real.a), abs(real.b)) else self._product
+        made = make(emit, result, sources, real)
+        if made is None:
+            return None
+        self.moved[result] = emit.reshape(made, result.type.shape)
+        return self.moved[result]
+
+    def _sum(self, emit: Emitter, result: Value, sources: Sequence[Value], real: Bilinear) -> Value | None:
         codes = self._codes(result, sources)
-        factors = equal_sum(codes, [code_range(value.type.dtype) for value in sources], weights)
+        factors = equal_sum(codes, [code_range(value.type.dtype) for value in sources], (real.a, real.b))
         if factors is None:
             return None
-        operands = [self.moved.get(value, value) for value in sources]
         op = prim.PairSum(factors.shift, int(codes.min()), int(codes.max()))
         constant = emit.constant(np.array([factors.a, factors.b, factors.offset], np.int64))
-        type_ = plain(result.type).with_shape(shape)
-        return emit.reshape(emit.emit(op, (*operands, constant), type_), result.type.shape)
+        return self._emit(emit, op, sources, [*self._operands(sources), constant], result)
+
+    def _product(
+        self, emit: Emitter, result: Value, sources: Sequence[Value], real: Bilinear
+    ) -> Value | None:
+        """Of one value that is repeated often."""
+        scaled, repeated = sources
+        if scaled.type.size < repeated.type.size:
+            scaled, repeated, real = repeated, scaled, real.swapped()
+        if scaled.type.size < OFTEN * repeated.type.size:
+            return None
+        operands = code_range(scaled.type.dtype), code_range(repeated.type.dtype)
+        found = equal_scaling(self._codes(result, (scaled, repeated)), operands, real)
+        if found is None:
+            return None
+        first, second = self._operands((scaled, repeated))
+        tables = [emit.lut(second, table) for table in (found.lows, found.highs)]
+        rest = emit.constant(np.array([found.rest], np.int32))
+        return self._emit(emit, found.op, sources, [first, *tables, rest], result)
+
+    def _operands(self, sources: Sequence[Value]) -> list[Value]:
+        """The sources in the new graph."""
+        return [self.moved.get(value, value) for value in sources]
+
+    @staticmethod
+    def _emit(
+        emit: Emitter, op: Operation, sources: Sequence[Value], operands: Sequence[Value], result: Value
+    ) -> Value:
+        shape = np.broadcast_shapes(*(value.type.shape for value in sources))
+        return emit.emit(op, operands, plain(result.type).with_shape(shape))
 
     def _codes(self, result: Value, sources: Sequence[Value]) -> Int:
         """The result for all pairs of codes."""
@@ -104,8 +142,8 @@ class _Pairs:
         pairs = {sources[0]: first[:, np.newaxis], sources[1]: second[np.newaxis, :]}
         return self.cones.evaluate(result, pairs).astype(np.int64)
 
-    def _weights(self, result: Value, sources: Sequence[Value]) -> tuple[float, float] | None:
-        """The factors of both sources in the same arithmetic over the reals; None if that is no sum."""
+    def _over_reals(self, result: Value, sources: Sequence[Value]) -> Bilinear | None:
+        """The same arithmetic over the reals; None if it is not known to be bilinear."""
         known: dict[Value, Reals] = dict(
             zip(sources, (np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])), strict=True)
         )
@@ -119,9 +157,7 @@ class _Pairs:
                 return None
             known[node.outputs[0]] = value
         none, first, second, both = (float(x) for x in known[result])
-        a, b = first - none, second - none
-        curvature = abs(both - first - second + none)
-        return (a, b) if curvature <= 1e-9 * max(abs(a), abs(b)) else None
+        return Bilinear(none, first - none, second - none, both - first - second + none)
 
 
 @dataclass(frozen=True)

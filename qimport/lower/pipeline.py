@@ -11,7 +11,7 @@ from qimport.ir.graph import Graph, Node, Numerics, Value, verify_graph
 from qimport.ir.rewrite import Site, merge_duplicates, remove_dead_nodes, rewrite
 from qimport.lower.fold import fold_constants
 from qimport.lower.padding import explicit_padding
-from qimport.lower.pairs import sum_pairs
+from qimport.lower.pairs import combine_pairs
 from qimport.lower.qdq import remove_conversions
 from qimport.lower.rule import RULES, Emitter, Use, plain
 from qimport.lower.simplify import simplify
@@ -43,12 +43,11 @@ PRIM_PASSES: tuple[Pass, ...] = (
     explicit_padding,  # before simplify, which merges these pads with those of the graph
     simplify,  # reshapes of reshapes, pads of pads
     fold_constants,  # a slice of a concatenation may turn out to be one of a constant part
-    eliminate_duplicates,  # equal branches, and equal constants that would be stored twice
     eliminate_dead,  # so that every reader that is left counts
     tabulate,  # needs to see which values are stored anyway
-    sum_pairs,  # of what tables have left
-    eliminate_duplicates,  # equal tables
-    eliminate_dead,  # what tables and sums replaced
+    combine_pairs,  # of what tables have left
+    eliminate_duplicates,  # equal branches, and equal constants that would be stored twice
+    eliminate_dead,  # what the three before left without reader
 )
 
 

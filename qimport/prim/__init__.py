@@ -32,6 +32,7 @@ from qimport.prim.reduce import (
 )
 from qimport.prim.rescale import Rescale
 from qimport.prim.resize import Interpolate, Sample
+from qimport.prim.scale_codes import ScaleCodes
 from qimport.prim.softmax import Softmax
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "Reshape",
     "RowSum",
     "Sample",
+    "ScaleCodes",
     "ScatterNd",
     "Select",
     "Slice",
