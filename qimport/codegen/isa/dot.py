@@ -118,8 +118,6 @@ _PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "l
 def multiply_add_pairs(fn: KernelFunction, acc: Any, a: Any, b: Any) -> Any:
     """acc plus the products of words ``a`` and ``b``, two neighbours into each lane, modulo 2^32."""
     lanes = lanes_of(a) // 2
-    if fn.target.has("avx512vnni") and lanes in _PAIRS:
-        return fn.intrinsic(f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", acc.type, [acc, a, b])
     if fn.target.architecture.name == "x86-64" and lanes in _PAIRS and lanes * 4 <= fn.target.vector_bytes:
         return fn.b.add(acc, fn.intrinsic(_PAIRS[lanes], acc.type, [a, b]))
     wide = retyped(a, I32)
