@@ -29,6 +29,12 @@ MOST_PIXELS = 12
 
 MOST_VECTORS = 4
 
+LATENCY = 5
+"""Cycles until the next product can be added to a sum."""
+
+WEIGHTS = 32
+"""Bytes of weights that the second cache delivers per cycle."""
+
 PANEL_BYTES = 24 * 1024
 """Activations of a tile that stay in the first cache beside the weights."""
 
@@ -67,15 +73,39 @@ class Tiling:
 
 
 def tiling(kernel: Kernel, dot: DotProduct) -> Tiling:
-    """The tile that keeps most accumulators in registers without a ragged last block."""
-    geo = mac.geometry(kernel)
-    vectors = mac.balanced(-(-geo.outputs // dot.lanes), min(MOST_VECTORS, dot.registers // 3))
-    most = max(
-        1, min(MOST_PIXELS, (dot.registers - vectors - 1) // (vectors + mac.needs_activation_sums(kernel)))
-    )
+    """The cheapest tile by :func:`_cycles`, the one with most vectors of several."""
+    geo, sums = mac.geometry(kernel), mac.needs_activation_sums(kernel)
+    most = mac.balanced(-(-geo.outputs // dot.lanes), min(MOST_VECTORS, dot.registers // 3))
+    tiles = [Tiling(dot, geo, v, _pixels(geo, dot, v, sums)) for v in range(most, 0, -1)]
+    return min(tiles, key=_cycles)
+
+
+def _pixels(geo: mac.Geometry, dot: DotProduct, vectors: int, sums: bool) -> int:
+    """Pixels whose sums for ``vectors`` vectors fit into registers, and whose activations into a panel."""
+    most = max(1, min(MOST_PIXELS, (dot.registers - vectors - 1) // (vectors + sums)))
     while most > 1 and row_elements(geo, most) * geo.run_rows * WORD_BYTES // dot.group > PANEL_BYTES:
         most -= 1
-    return Tiling(dot, geo, vectors, mac.balanced(geo.width, most))
+    return mac.balanced(geo.width, most)
+
+
+def _cycles(tiles: Tiling) -> float:
+    """Roughly the time of one step of all sums of a row of pixels, where weights come from the second cache.
+
+    Two products per cycle, or one where it takes two instructions, :data:`WEIGHTS` bytes of weights, and sums
+    that wait for their predecessors; activations are loaded meanwhile, but not for nothing.
+    """
+    product, weights = 2 / tiles.dot.group, tiles.vector_bytes / WEIGHTS
+    return sum(
+        rows * blocks * (max(pixels * vectors * product, vectors * weights, LATENCY) + pixels / 4)
+        for pixels, rows in _parts(tiles.geometry.width, tiles.pixels)
+        for vectors, blocks in _parts(tiles.channel_vectors, tiles.vectors)
+    )
+
+
+def _parts(extent: int, size: int) -> list[tuple[int, int]]:
+    """Sizes and numbers of the parts that ``extent`` is cut into."""
+    whole, rest = divmod(extent, size)
+    return [(size, whole), *([(rest, 1)] if rest else [])]
 
 
 def table_bytes(kernel: Kernel, dot: DotProduct) -> int:
