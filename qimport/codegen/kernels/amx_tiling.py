@@ -27,8 +27,9 @@ activations cross a cache line. Tiles with few rows are hardly faster."""
 COPIED_PIXEL, COPIED_VECTOR = 10, 6
 """Cycles to copy the activations of a pixel into a panel (measured): to find it, and for each vector."""
 
-PREFETCHED_BYTES, MOST_PREFETCHED_LINES = 512 * 1024, 8
-"""How far a kernel runs ahead of the constants that are read next, and how many lines a step may fetch."""
+PREFETCHED_BYTES, MOST_PREFETCHED_LINES, HEAVY_BYTES = 512 * 1024, 8, 64 * 1024
+"""How far a kernel runs ahead of the constants that are read next, how many lines a step may fetch, and with
+how many bytes of weights it begins to: the constants of small networks are in the cache anyway."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,9 @@ class Tiling:
     @property
     def prefetched_lines(self) -> int:
         """Cache lines of constants that each step fetches ahead."""
-        ahead = self.weight_bytes if self.channels_outside else PREFETCHED_BYTES
+        if self.weight_bytes < HEAVY_BYTES:
+            return 0
+        ahead = self.weight_bytes if self.channels_outside else min(PREFETCHED_BYTES, 2 * self.weight_bytes)
         lines = -(-ahead // (ROW_BYTES * self.pixel_blocks * self.channel_blocks * self.steps))
         return min(lines, MOST_PREFETCHED_LINES * (2 if self.channels_outside else 1))
 
