@@ -14,8 +14,8 @@ from qimport.codegen.kernels import mac
 ROWS, COLUMNS, ROW_BYTES = 16, 16, 64
 """Tile rows (pixels), int32 columns (channels), bytes of a row."""
 
-PANEL_BYTES = 64 * 1024
-"""The largest panel: it lies on the stack and should stay near the first-level cache."""
+PANEL_BYTES = 96 * 1024
+"""The largest panel: it lies on the stack, and most of it should stay in the first-level cache."""
 
 CACHE_BYTES = 1024 * 1024
 """What is expected to stay in the second-level cache from one block to the next."""
