@@ -189,6 +189,19 @@ def test_sweep(row: Row, target: Target) -> None:
     sweep(row, target, cases(row, target))
 
 
+@pytest.mark.parametrize(
+    ("row", "target"), [pair for pair in NATIVE_PAIRS if "mac_tile" in pair[0].name], ids=pair_id
+)
+def test_windows_beyond_the_stack(row: Row, target: Target) -> None:
+    skip_unless_runnable(row, target)
+    shape = {"width": (1, 2), "height": (1,), "outputs": (5,), "batch": (1,), "runtime": ((),)}
+    words = LONG_SUMS if row.name.endswith("_words") else {}
+    long_dense = {"kind": ("dense",), "inputs": (30001,)}
+    many_channels = {"kind": ("window",), "inputs": (3002,), "window": ((3, 3),)}
+    found = [case for long in (long_dense, many_channels) for case in sample(2, 7, **words, **shape, **long)]
+    sweep(row, target, found)
+
+
 @pytest.mark.parametrize("row", MAC_ROWS, ids=pair_id)
 def test_sweep_on_this_machine(row: Row) -> None:
     try:

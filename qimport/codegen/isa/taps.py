@@ -126,10 +126,10 @@ def _spread(fn: KernelFunction, row: Any, parts: int) -> Any:
 
 
 def _dot(name: str) -> Product:
-    """An instruction that takes the accumulator and both operands, these as bytes, words or lanes."""
+    """An instruction that takes the accumulator and both operands, of which VPDPBUSD speaks as lanes."""
 
     def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
-        operand = w.type if name.startswith("llvm.aarch64") else acc.type
+        operand = acc.type if "vpdpbusd" in name else w.type
         return fn.intrinsic(name, acc.type, [acc, fn.b.bitcast(x, operand), fn.b.bitcast(w, operand)])
 
     return product

@@ -9,7 +9,7 @@ that cannot overflow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,9 +83,14 @@ def tiling(kernel: Kernel, dot: DotProduct) -> Tiling:
 def _pixels(geo: mac.Geometry, dot: DotProduct, vectors: int, sums: bool) -> int:
     """Pixels whose sums for ``vectors`` vectors fit into registers, and whose activations into a panel."""
     most = max(1, min(MOST_PIXELS, (dot.registers - vectors - 1) // (vectors + sums)))
-    while most > 1 and row_elements(geo, most) * geo.run_rows * WORD_BYTES // dot.group > PANEL_BYTES:
+    while most > 1 and _panel_bytes(geo, dot, most) > PANEL_BYTES:
         most -= 1
     return mac.balanced(geo.width, most)
+
+
+def _panel_bytes(geo: mac.Geometry, dot: DotProduct, pixels: int) -> int:
+    """What a copy of the activations of ``pixels`` neighbouring pixels takes."""
+    return row_elements(geo, pixels) * geo.run_rows * WORD_BYTES // dot.group
 
 
 def _cycles(tiles: Tiling) -> float:
@@ -161,9 +166,15 @@ class _TileKernel:
         self.panel: Panel | None = None
         self.one_tile = self.geo.images * self.geo.rows == 1 and self.geo.width <= tiles.pixels
         self.run_row_step = self.geo.run_row_step
+        self.streamed = 0
         if flip or widened or self.geo.run_length % self.dot.group:
-            self.panel = Panel(fn, self.geo, x.type.dtype, flip, widened, tiles.pixels)
-            self.run_row_step = self.panel.row_step
+            copied = self.geo
+            if _panel_bytes(self.geo, self.dot, tiles.pixels) > PANEL_BYTES:
+                self.streamed = min(self.geo.run_length, PIECE * (PANEL_BYTES // WORD_BYTES // PIECE))
+                copied = replace(self.geo, run_rows=1, run_columns=1, run_length=self.streamed)
+                self.one_tile = False
+            self.panel = Panel(fn, copied, x.type.dtype, flip, widened, tiles.pixels)
+            self.run_row_step = self.geo.run_row_step if self.streamed else self.panel.row_step
         self.sum_dtype = mac.sum_type(kernel)
         self.sum_bytes = itemsize(self.sum_dtype)
         self.tile = mac.tile_memory(fn, tiles.pixels * tiles.vectors * self.dot.lanes, self.sum_dtype)
@@ -194,7 +205,7 @@ class _TileKernel:
             def tile(column: Index, pixels: int) -> None:
                 place = self.fn.add(start, self.fn.mul(column, self.geo.pixel_step))
                 x = self.fn.at(self.x, self.fn.mul(place, self.input_bytes))
-                if self.panel is not None:
+                if self.panel is not None and not self.streamed:
                     if not self.one_tile:
                         self.panel.fill(x, pixels)
                     x = self.panel.memory
@@ -249,6 +260,8 @@ class _TileKernel:
 
         def run(row: Index, column: Index, carried: Sequence[Any]) -> Sequence[Any]:
             source, here = self._place_of_run(x, weights, row, column, vectors)
+            if self.streamed:
+                return self._streamed_run(source, here, vectors, carried)
             return self._piece(source, here, 0, self.geo.run_length, pixels, vectors, carried)
 
         def rows(row: Index, *carried: Any) -> Sequence[Any]:
@@ -256,13 +269,35 @@ class _TileKernel:
 
         return self.fn.loop(0, self.geo.run_rows, 1, rows, carried)
 
+    def _streamed_run(self, source: Any, weights: Any, vectors: int, carried: Sequence[Any]) -> Sequence[Any]:
+        """A run of one pixel, of which the panel holds a stretch at a time."""
+        whole, rest = divmod(self.geo.run_length, self.streamed)
+        groups = self.streamed // self.dot.group
+
+        def stretch(first: Index, count: int, carried: Sequence[Any]) -> Sequence[Any]:
+            x, here = self._copied(source, weights, first, count, vectors)
+            return self._piece(x, here, 0, count, 1, vectors, carried)
+
+        carried = self.fn.loop(
+            0, whole, 1, lambda number, *c: stretch(self.fn.mul(number, groups), self.streamed, c), carried
+        )
+        return stretch(whole * groups, rest, carried) if rest else carried
+
+    def _copied(self, source: Any, weights: Any, first: Index, count: int, vectors: int) -> tuple[Any, Any]:
+        """Where activations from group ``first`` of a run are copied to, and where their weights are."""
+        assert self.panel is not None
+        begin = self.fn.mul(first, self.dot.group * self.input_bytes)
+        self.panel.copy(self.fn.at(source, begin), 0, count)
+        step = vectors * self.tiles.vector_bytes
+        return self.panel.memory, self.fn.at(weights, self.fn.mul(first, step))
+
     def _place_of_run(self, x: Any, weights: Any, row: Index, column: Index, vectors: int) -> tuple[Any, Any]:
         """Where a run's activations and weights are."""
         geo, step = self.geo, self.tiles.groups * vectors * self.tiles.vector_bytes
         offset = self.fn.add(self.fn.mul(row, self.run_row_step), self.fn.mul(column, geo.run_column_step))
         number = self.fn.add(self.fn.mul(row, geo.run_columns), column)
         return (
-            self.fn.at(x, self.fn.mul(offset, self.element_bytes)),
+            self.fn.at(x, self.fn.mul(offset, self.input_bytes if self.streamed else self.element_bytes)),
             self.fn.at(weights, self.fn.mul(number, step)),
         )
 
@@ -278,7 +313,11 @@ class _TileKernel:
             source, here = self._place_of_run(x, weights, place[0], place[1], vectors)
 
             def piece(first: Index, count: int) -> None:
-                self._add(self._piece(source, here, first, count, pixels, vectors, zeros))
+                if self.streamed:
+                    x, weights = self._copied(source, here, first, count, vectors)
+                    self._add(self._piece(x, weights, 0, count, 1, vectors, zeros))
+                else:
+                    self._add(self._piece(source, here, first, count, pixels, vectors, zeros))
 
             whole, rest = divmod(length, PIECE)
             groups = PIECE // self.dot.group

@@ -37,25 +37,29 @@ class Panel:
 
     def fill(self, x: Any, pixels: int) -> None:
         """Copy for ``pixels`` pixels, the first of which starts at ``x``."""
-        copied = "int16" if self.widened else self.dtype
-        lanes = 2 * self.fn.target.vector_bytes // ELEMENTS[copied].width * 8
 
         def row(number: Any) -> None:
             source = self.fn.element(x, self.fn.mul(number, self.geo.run_row_step), self.dtype)
-            place = self.fn.element(self.memory, self.fn.mul(number, self.row_step), copied)
-
-            def block(first: Any, count: int) -> None:
-                loaded = self.fn.element(source, first, self.dtype)
-                value = self.fn.load(loaded, vector_type(ELEMENTS[self.dtype], count))
-                if self.flip:
-                    value = self.fn.b.xor(value, like(value, self.flip))
-                if self.widened:
-                    value = self.fn.b.zext(value, retyped(value, I16))
-                self.fn.store(value, self.fn.element(place, first, copied))
-
-            self.fn.blocks(row_elements(self.geo, pixels), lanes, True, block)
+            self.copy(source, self.fn.mul(number, self.row_step), row_elements(self.geo, pixels))
 
         self.fn.loop(0, self.geo.run_rows, 1, row)
+
+    def copy(self, source: Any, start: Any, count: int) -> None:
+        """Copy ``count`` elements to element ``start`` of the panel."""
+        copied = "int16" if self.widened else self.dtype
+        lanes = 2 * self.fn.target.vector_bytes // ELEMENTS[copied].width * 8
+
+        def block(first: Any, count: int) -> None:
+            loaded = self.fn.element(source, first, self.dtype)
+            value = self.fn.load(loaded, vector_type(ELEMENTS[self.dtype], count))
+            if self.flip:
+                value = self.fn.b.xor(value, like(value, self.flip))
+            if self.widened:
+                value = self.fn.b.zext(value, retyped(value, I16))
+            place = self.fn.element(self.memory, self.fn.add(start, first), copied)
+            self.fn.store(value, place)
+
+        self.fn.blocks(count, lanes, True, block)
 
 
 def row_elements(geo: mac.Geometry, pixels: int) -> int:
