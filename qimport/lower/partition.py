@@ -49,6 +49,9 @@ class _Uncuttable(Exception):
 Spans = tuple[Span | None, ...]
 """What is taken of every operand of a node; None for all of it."""
 
+_TENSORS: dict[type[Operation], int] = {prim.Lut: 1, prim.Lut16: 1, prim.PairSum: 2}
+"""How many operands broadcast, for elementwise operations whose others serve all elements."""
+
 RootRule = Callable[[Node, Span], tuple[Operation, Spans]]
 
 
@@ -165,10 +168,10 @@ class _Cut:
         return Part(kernel, begins, self.span.first * strides[self.span.axis])
 
     def _elementwise(self, node: Node) -> tuple[Operation, Spans]:
-        """Operands broadcast to the result; tables are looked up whole."""
+        """Operands broadcast to the result; what serves all elements is taken whole."""
         spans: list[Span | None] = [None if value is None else self._aligned(value) for value in node.inputs]
-        if isinstance(node.op, prim.Lut | prim.Lut16):
-            spans[1:] = [None] * len(spans[1:])
+        tensors = _TENSORS.get(type(node.op), len(spans))
+        spans[tensors:] = [None] * len(spans[tensors:])
         op: Operation = node.op
         if isinstance(op, prim.Rescale) and self._channels(node.outputs[0]):
             op = rescale_of_channels(op, self.span)
