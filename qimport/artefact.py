@@ -25,10 +25,9 @@ from qimport.codegen.target import ARM64, X86_64, Target
 from qimport.errors import ArgumentError, ModelError, QimportError
 from qimport.ir.graph import NUMERICS, Numerics
 from qimport.ir.types import ALIGNMENT, DTYPES, Quantization, TensorType
-from qimport.version import INTERPRETER_VERSION, VERSION
+from qimport.version import INTERPRETER, VERSION
 
 FORMAT = "qimport compiled model"
-INTERPRETER = f"ai-edge-litert {INTERPRETER_VERSION}"
 
 _MEMBERS = ("code.o", "constants.bin", "state.bin", "plan.txt")
 

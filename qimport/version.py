@@ -5,3 +5,6 @@ VERSION = "0.1.0"
 
 INTERPRETER_VERSION = "2.3.0"
 """The ai-edge-litert release whose bytes the numerics modes are named after (one thread, x86-64)."""
+
+INTERPRETER = f"ai-edge-litert {INTERPRETER_VERSION}"
+"""The same as headers and saved models name it."""

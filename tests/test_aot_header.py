@@ -28,11 +28,12 @@ from conftest import ROOT
 
 from qimport.codegen import header
 from qimport.codegen.example import example_text
-from qimport.codegen.header import C_TYPES, INTERPRETER, RESULTS, c_float, c_identifier, c_text
+from qimport.codegen.header import C_TYPES, RESULTS, c_float, c_identifier, c_text
 from qimport.codegen.target import target_named
 from qimport.ir.graph import NUMERICS, Numerics
 from qimport.ir.types import DTYPES
 from qimport.oracle import SUPPORTED_VERSION
+from qimport.version import INTERPRETER
 
 FED_DTYPES = [name for name in DTYPES if name not in ("int2", "int4")]
 """Element types of inputs and outputs: all but those that occur as constants only."""

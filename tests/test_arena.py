@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from qimport.errors import CompilerBug
-from qimport.lower.arena import ALIGNMENT, Lifetime, assign_offsets, busiest, check_offsets
+from qimport.ir.types import ALIGNMENT
+from qimport.lower.arena import Lifetime, assign_offsets, busiest, check_offsets
 
 
 def random_lifetimes(seed: int) -> list[Lifetime]:

@@ -17,8 +17,7 @@ from qimport.errors import CompilerBug
 from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.rewrite import remove_dead_nodes
-from qimport.ir.types import TensorType
-from qimport.lower.arena import ALIGNMENT
+from qimport.ir.types import ALIGNMENT, TensorType
 from qimport.lower.fuse import ELEMENTWISE, MAX_FUSED, fuse
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import KernelCall, Operand, Plan, check_plan, make_plan

@@ -25,7 +25,8 @@ from qimport.codegen.program import Program, copy_bytes, generate
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, CompilerBug, TargetError
 from qimport.ir.graph import Numerics
-from qimport.lower.plan import ALIGNMENT, Plan
+from qimport.ir.types import ALIGNMENT
+from qimport.lower.plan import Plan
 
 ALLOWED_UNDEFINED = frozenset({"memcpy", "memmove", "memset"})
 """Symbols an object may leave to the linker: every C library has them, and LLVM emits calls to them."""

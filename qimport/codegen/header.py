@@ -14,10 +14,7 @@ import numpy as np
 
 from qimport.codegen.target import Target
 from qimport.ir.graph import Numerics
-from qimport.version import INTERPRETER_VERSION, VERSION
-
-INTERPRETER = f"ai-edge-litert {INTERPRETER_VERSION}"
-"""The release of the TFLite interpreter that the numerics modes mean."""
+from qimport.version import INTERPRETER, VERSION
 
 RESOLVERS: dict[Numerics, str] = {
     "reference": "reference kernels (OpResolverType.BUILTIN_REF)",

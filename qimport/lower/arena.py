@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qimport.errors import CompilerBug
-from qimport.ir.types import ALIGNMENT as ALIGNMENT
+from qimport.ir.types import ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ import numpy as np
 from qimport import prim
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Array, Graph
-from qimport.ir.types import TensorType
-from qimport.lower.arena import ALIGNMENT, Lifetime, aligned, assign_offsets, check_offsets
+from qimport.ir.types import ALIGNMENT, TensorType
+from qimport.lower.arena import Lifetime, aligned, assign_offsets, check_offsets
 from qimport.lower.fuse import ELEMENTWISE, Group, fuse
 from qimport.lower.kernel import Kernel, Strides, dense_strides, make_kernel
 from qimport.lower.placement import Buffer, Place, Placement, Space, Step, box
@@ -409,7 +409,6 @@ def _check_apart(number: int, call: ParallelCall) -> None:
 
 
 __all__ = [
-    "ALIGNMENT",
     "ControlCall",
     "KernelCall",
     "Operand",

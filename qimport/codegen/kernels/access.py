@@ -13,9 +13,7 @@ from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import splat, vector_type
 from qimport.ir.graph import Node, Value
-from qimport.lower.kernel import Kernel
-from qimport.lower.kernel import Strides as Strides
-from qimport.lower.kernel import dense_strides as dense_strides
+from qimport.lower.kernel import Kernel, Strides, dense_strides
 
 
 def result_strides(kernel: Kernel) -> Strides:

@@ -24,7 +24,7 @@ from qimport.codegen.vector import constant, like, pairwise, retyped, vector_typ
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Node, Value
 from qimport.ir.types import INTEGER_RANGE
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 MOST_TAPS = 127
 """Taps of bytes whose sum fits int16, whichever signedness they have."""
@@ -109,7 +109,7 @@ class _Windows:
         self.fn, self.kernel, self.layout, self.op = fn, kernel, layout, op
         self.unsigned = x.type.dtype == "uint8"
         self.pointer = access.pointer_to(fn, kernel, layout, x)
-        self.own = access.dense_strides(x.type.shape)
+        self.own = dense_strides(x.type.shape)
         self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
         self.strides = access.result_strides(kernel)
         extents, counts = x.type.shape[1:3], kernel.root.outputs[0].type.shape[1:3]

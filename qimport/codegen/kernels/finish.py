@@ -20,7 +20,7 @@ from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import concatenated, lanes_of, shuffle, vector_type
 from qimport.ir.graph import Value
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, Strides
 
 
 class Finisher:
@@ -206,7 +206,7 @@ class _Epilogue:
         self.pixels = kernel.result.type.shape[:-1]
         self.strides = access.result_strides(kernel)
 
-    def _flat_strides(self, value: Value, channel: access.Strides) -> access.Strides:
+    def _flat_strides(self, value: Value, channel: Strides) -> Strides:
         """Along flat pixels and channels; what is not of the result's shape is the same for every pixel."""
         whole = self.kernel.result.type.shape
         return (self.kernel.strides_of(value)[-2] if value.type.shape == whole else 0, *channel)

@@ -9,7 +9,8 @@ from qimport import prim
 from qimport.codegen.elementwise import preferred_lanes
 from qimport.codegen.function import F32, Index, KernelFunction
 from qimport.codegen.fused import fused_multiply_add
-from qimport.codegen.kernels import access, mac
+from qimport.codegen.kernels import access
+from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, splat, vector_type
@@ -65,7 +66,7 @@ class _Sums:
         self.pixels = PIXELS if op.order == "sequential" else 1
         self.lanes = preferred_lanes(kernel.graph, target)
         self.overlap = not kernel.in_place
-        self.finisher = mac.Finisher(fn, kernel, target, layout)
+        self.finisher = Finisher(fn, kernel, target, layout)
 
     def tile(self, first: Index, pixel: Index, count: int) -> None:
         """``count`` neighbouring pixels; ``first`` is the input element under the first one's window."""

@@ -11,8 +11,8 @@ from llvmlite import ir
 from qimport import prim
 from qimport.codegen.function import ELEMENTS, I64, Index, KernelFunction, index
 from qimport.codegen.kernels import access
-from qimport.codegen.kernels.access import Strides
 from qimport.codegen.kernels.movement import Mover, Moves
+from qimport.lower.kernel import Strides, dense_strides
 
 
 class Indices:
@@ -48,7 +48,7 @@ def _gather(move: Mover, op: prim.Gather) -> None:
     """One run of loops over the result; runs that lie together in both tensors are copied at once."""
     (source, x), (_, picks) = move.operands
     axis, batch, free = op.axis, op.batch_dims, len(picks.shape) - op.batch_dims
-    own, steps = access.dense_strides(x.shape), access.dense_strides(picks.shape)
+    own, steps = dense_strides(x.shape), dense_strides(picks.shape)
     behind = len(x.shape) - axis - 1
     from_source = (*own[:axis], *[0] * free, *own[axis + 1 :])
     from_picks = (*steps[:batch], *[0] * (axis - batch), *steps[batch:], *[0] * behind)
@@ -58,9 +58,9 @@ def _gather(move: Mover, op: prim.Gather) -> None:
 
 def _gather_nd(move: Mover, op: prim.GatherNd) -> None:
     (source, x), (_, picks) = move.operands
-    depth, own = picks.shape[-1], access.dense_strides(x.shape)
+    depth, own = picks.shape[-1], dense_strides(x.shape)
     from_source = (*[0] * (len(picks.shape) - 1), *own[depth:])
-    from_picks = (*access.dense_strides(picks.shape)[:-1], *[0] * (len(x.shape) - depth))
+    from_picks = (*dense_strides(picks.shape)[:-1], *[0] * (len(x.shape) - depth))
     indices, lasts = _indices(move, 1), [size - 1 for size in x.shape[:depth]]
     _pick(move, source, from_source, from_picks, lambda place: indices.offset(place, lasts, own[:depth]))
 
@@ -87,13 +87,13 @@ def _scatter_nd(move: Mover, op: prim.ScatterNd) -> None:
     *base, (_, places), (updates, update) = move.operands
     fn, depth = move.fn, places.shape[-1]
     if base:
-        move.copy(move.shape, 0, base[0][0], 0, access.dense_strides(move.shape))
+        move.copy(move.shape, 0, base[0][0], 0, dense_strides(move.shape))
     else:
         move.fill(move.shape, 0, 0)
     leading = len(places.shape) - 1
     indices, lasts = _indices(move, len(base)), [size - 1 for size in move.shape[:depth]]
     inner = update.shape[leading:]
-    sizes, (to, own) = access.collapse(inner, [move.strides[depth:], access.dense_strides(inner)])
+    sizes, (to, own) = access.collapse(inner, [move.strides[depth:], dense_strides(inner)])
     count, size = math.prod(places.shape[:-1]), math.prod(inner)
 
     def one(number: Index) -> None:
@@ -140,15 +140,15 @@ def _corner(move: Mover, number: int, whole: Sequence[int], box: Sequence[int], 
 
 def _dynamic_slice(move: Mover, _op: prim.DynamicSlice) -> None:
     source, x = move.operands[0]
-    own = access.dense_strides(x.shape)
+    own = dense_strides(x.shape)
     move.copy(move.shape, 0, source, _corner(move, 1, x.shape, move.shape, own), own)
 
 
 def _update_slice(move: Mover, _op: prim.UpdateSlice) -> None:
     (source, _), (content, box), _ = move.operands
-    move.copy(move.shape, 0, source, 0, access.dense_strides(move.shape))
+    move.copy(move.shape, 0, source, 0, dense_strides(move.shape))
     corner = _corner(move, 2, move.shape, box.shape, move.strides)
-    move.copy(box.shape, corner, content, 0, access.dense_strides(box.shape))
+    move.copy(box.shape, corner, content, 0, dense_strides(box.shape))
 
 
 GATHERS: Moves = {

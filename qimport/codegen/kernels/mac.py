@@ -1,4 +1,4 @@
-"""What all kernels of ``prim.mac`` share: geometry and packed weights; :class:`Finisher` takes their sums."""
+"""What all kernels of ``prim.mac`` share: geometry and packed weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from qimport import prim
 from qimport.codegen.function import ELEMENTS, PTR, KernelFunction
-from qimport.codegen.kernels.finish import Finisher as Finisher
 from qimport.codegen.tables import ALIGNMENT
 from qimport.errors import CompilerBug
 from qimport.fixedpoint import wrap32

@@ -9,12 +9,13 @@ import numpy as np
 from qimport import prim
 from qimport.codegen.function import ELEMENTS, I16, I32, Index, KernelFunction
 from qimport.codegen.kernels import access, mac
+from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import LANES, TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, vector_type
 from qimport.fixedpoint import wrap32
 from qimport.ir.types import TensorType
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 WIDE_TAPS = 256
 """Windows up to this many taps have sums of 16-bit activations times 9-bit weights in 32 bits."""
@@ -85,15 +86,15 @@ class _Depthwise:
         self.outputs = w.type.shape[0]
         self.multiplier = self.outputs // x.type.shape[3]
         self.pointer = access.pointer_to(fn, kernel, layout, x)
-        self.finisher = mac.Finisher(fn, kernel, target, layout)
-        self.pixels = access.dense_strides(kernel.result.type.shape[:3])
+        self.finisher = Finisher(fn, kernel, target, layout)
+        self.pixels = dense_strides(kernel.result.type.shape[:3])
 
     def pixel(self, place: tuple[Index, ...], channel: Index, lanes: int) -> None:
         """``lanes`` output channels of the output pixel at ``place`` (image, row, column)."""
         fn, room = self.fn, _lane_room(self.outputs)
         kh, kw = self.window
         corner = (place[0], *(fn.mul(place[1 + a], self.op.stride[a]) for a in (0, 1)))
-        strides = access.dense_strides(self.x.shape)
+        strides = dense_strides(self.x.shape)
         first = access.offset(fn, corner, strides[:3])
         wide = self.bias.dtype == "int64"
         bias = fn.at(fn.tables, fn.add(kh * kw * room * 2, fn.mul(channel, self.bias.itemsize)))

@@ -20,7 +20,7 @@ from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, lanes_of, like, shuffle, splat, vector_type
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 
 def emit(
@@ -94,7 +94,7 @@ class _TapsKernel:
         """
         fn, (rows, columns), inputs = self.fn, self.op.stride, self.x.shape[3]
         start = (corner[0], fn.mul(corner[1], rows), fn.mul(corner[2], columns))
-        source = access.offset(fn, start, access.dense_strides(self.x.shape)[:3])
+        source = access.offset(fn, start, dense_strides(self.x.shape)[:3])
         source = fn.add(source, fn.mul(block, self.blocks.channels // self.multiplier))
         taken = self.blocks.input_columns
         if channels == self.result[3]:

@@ -14,11 +14,12 @@ import numpy as np
 from qimport.codegen.function import ELEMENTS, I16, I32, Index, KernelFunction
 from qimport.codegen.isa.dot import multiply_add_pairs
 from qimport.codegen.kernels import access, mac
+from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, horizontal, like, retyped, vector_type
 from qimport.ir.graph import Value
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 MOST_CHANNELS = 4
 """Output channels computed together, if they divide a group."""
@@ -39,9 +40,9 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     """Every pixel by itself, a few output channels at a time."""
     fn = access.start(module, name, kernel, target)
     direct = _Direct(fn, kernel, layout)
-    finisher = mac.Finisher(fn, kernel, target, layout)
+    finisher = Finisher(fn, kernel, target, layout)
     *image, outputs = kernel.root.outputs[0].type.shape
-    pixels = access.dense_strides(image)
+    pixels = dense_strides(image)
 
     def pixel(place: list[Index]) -> None:
         def block(channel: Index) -> None:
@@ -95,10 +96,10 @@ class _Direct:
             group //= self.per_group
         else:
             group = fn.b.udiv(group, group.type(self.per_group))
-        strides = access.dense_strides(self.x.type.shape)
+        strides = dense_strides(self.x.type.shape)
         corner = (place[0], *(fn.mul(place[1 + a], op.stride[a]) for a in (0, 1)))
         first = fn.add(access.offset(fn, corner, strides[:3]), fn.mul(group, depth))
-        steps = access.dense_strides(self.w.type.shape)
+        steps = dense_strides(self.w.type.shape)
 
         def tap(row: Index, column: Index, totals: Sequence[Any]) -> list[Any]:
             dilated = (fn.mul(row, op.dilation[0]), fn.mul(column, op.dilation[1]))

@@ -18,6 +18,7 @@ from llvmlite import ir
 from qimport.codegen.function import ELEMENTS, I32, I64, Index, KernelFunction, itemsize
 from qimport.codegen.isa.dot import WORD_BYTES, DotProduct
 from qimport.codegen.kernels import access, mac
+from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.kernels.panel import Panel, row_elements
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -178,7 +179,7 @@ class _TileKernel:
         self.sum_dtype = mac.sum_type(kernel)
         self.sum_bytes = itemsize(self.sum_dtype)
         self.tile = mac.tile_memory(fn, tiles.pixels * tiles.vectors * self.dot.lanes, self.sum_dtype)
-        self.finisher = mac.Finisher(fn, kernel, target, layout)
+        self.finisher = Finisher(fn, kernel, target, layout)
 
     def run(self) -> None:
         """All blocks of output channels."""

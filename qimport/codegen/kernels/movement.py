@@ -11,13 +11,12 @@ from llvmlite import ir
 from qimport import prim
 from qimport.codegen.function import ELEMENTS, Index, KernelFunction, itemsize
 from qimport.codegen.kernels import access
-from qimport.codegen.kernels.access import Strides
 from qimport.codegen.kernels.transpose import BlockCopy, run_of_source
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Operation
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, Strides, dense_strides
 
 
 class Mover:
@@ -85,7 +84,7 @@ class Mover:
 
 def _reshape(move: Mover, op: prim.Bitcast | prim.Reshape) -> None:
     source, _ = move.operands[0]
-    move.copy(move.shape, 0, source, 0, access.dense_strides(move.shape))
+    move.copy(move.shape, 0, source, 0, dense_strides(move.shape))
 
 
 def _broadcast(move: Mover, _op: prim.Broadcast) -> None:
@@ -95,7 +94,7 @@ def _broadcast(move: Mover, _op: prim.Broadcast) -> None:
 
 def _slice(move: Mover, op: prim.Slice) -> None:
     source, x = move.operands[0]
-    own = access.dense_strides(x.shape)
+    own = dense_strides(x.shape)
     start = sum(first * stride for first, stride in zip(op.begin, own, strict=True))
     stepped = tuple(step * stride for step, stride in zip(op.stride, own, strict=True))
     move.copy(move.shape, 0, source, start, stepped)
@@ -103,14 +102,14 @@ def _slice(move: Mover, op: prim.Slice) -> None:
 
 def _transpose(move: Mover, op: prim.Transpose) -> None:
     source, x = move.operands[0]
-    own = access.dense_strides(x.shape)
+    own = dense_strides(x.shape)
     move.copy(move.shape, 0, source, 0, tuple(own[axis] for axis in op.permutation))
 
 
 def _concat(move: Mover, op: prim.Concat) -> None:
     start = 0
     for source, part in move.operands:
-        move.copy(part.shape, start * move.strides[op.axis], source, 0, access.dense_strides(part.shape))
+        move.copy(part.shape, start * move.strides[op.axis], source, 0, dense_strides(part.shape))
         start += part.shape[op.axis]
 
 
@@ -127,7 +126,7 @@ def _pad(move: Mover, op: prim.Pad) -> None:
         start += before * stride
         inner[axis] = shape[axis]
     if not move.in_place:
-        move.copy(shape, start, source, 0, access.dense_strides(shape))
+        move.copy(shape, start, source, 0, dense_strides(shape))
 
 
 Moves = dict[type[Operation], Callable[["Mover", Any], None]]

@@ -15,7 +15,7 @@ from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, splat, vector_type
 from qimport.errors import CompilerBug
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 
 class _Elements:
@@ -28,7 +28,7 @@ class _Elements:
         self.fn: KernelFunction = access.start(module, name, kernel, target)
         self.pointer = access.pointer_to(self.fn, kernel, layout, x)
         self.dtype = x.type.dtype
-        self.strides = access.dense_strides(x.type.shape)
+        self.strides = dense_strides(x.type.shape)
 
     def load(self, position: Sequence[Index], lanes: int = 1) -> Any:
         """``lanes`` elements from ``position`` on."""

@@ -16,7 +16,7 @@ from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Value
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 PARTS = 8
 """Parts of a row whose extrema are found side by side: each comparison waits for the one before."""
@@ -60,7 +60,7 @@ class _Reduction:
         self.accumulator = Accumulator(fn, op.kind, self.dtype, kernel.root.outputs[0].type.dtype, start)
         self.sources = access.sources(fn, kernel, layout, kernel.epilogue)
         self.strides = access.result_strides(kernel)
-        self.operand_strides = access.dense_strides(x.type.shape)
+        self.operand_strides = dense_strides(x.type.shape)
         reduced = [axis for axis in op.axes if x.type.shape[axis] != 1]
         self.along_rows = len(x.type.shape) - 1 in reduced
         sizes, (steps,) = access.collapse(

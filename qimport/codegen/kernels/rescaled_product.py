@@ -12,7 +12,7 @@ from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
 from qimport.fixedpoint import reduced_multiplier
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
@@ -22,7 +22,7 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
         raise CompilerBug("a product kernel is one prim.rescaled_product")
     fn = access.start(module, name, kernel, target)
     source, dtype = access.pointer_to(fn, kernel, layout, x), x.type.dtype
-    strides, results = access.dense_strides(x.type.shape), access.result_strides(kernel)
+    strides, results = dense_strides(x.type.shape), access.result_strides(kernel)
     sizes, (steps,) = access.collapse(
         [x.type.shape[axis] for axis in sorted(op.axes)], [tuple(strides[axis] for axis in sorted(op.axes))]
     )

@@ -13,7 +13,7 @@ from qimport.codegen.target import Target
 from qimport.codegen.vector import like, retyped, splat, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Value
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 from qimport.summation import INTEGRAL_BLENDS
 
 
@@ -28,7 +28,7 @@ class _Image:
         self.layout = layout
         self.x, *self.constants = [value for value in kernel.root.inputs if value is not None]
         self.pointer = access.pointer_to(self.fn, kernel, layout, self.x)
-        self.strides = access.dense_strides(self.x.type.shape)
+        self.strides = dense_strides(self.x.type.shape)
         self.results = access.result_strides(kernel)
 
     def number(self, value: Value, place: Index) -> Any:

@@ -29,7 +29,7 @@ from qimport.codegen.target import Target
 from qimport.codegen.vector import clamp_signed, constant
 from qimport.errors import CompilerBug
 from qimport.ir.types import INTEGER_RANGE
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
@@ -41,7 +41,7 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     shape, strides = x.type.shape or (1,), access.result_strides(kernel) or (1,)
     source, entries = (access.pointer_to(fn, kernel, layout, value) for value in (x, table))
     rows = _Rows(fn, op, x.type.dtype, kernel.result.type.dtype, shape[-1], entries)
-    sizes, (own, target_rows) = access.collapse(shape[:-1], [access.dense_strides(shape)[:-1], strides[:-1]])
+    sizes, (own, target_rows) = access.collapse(shape[:-1], [dense_strides(shape)[:-1], strides[:-1]])
 
     def row(position: list[Index]) -> None:
         rows.emit(

@@ -9,8 +9,8 @@ from llvmlite import ir
 
 from qimport.codegen.function import Index, KernelFunction
 from qimport.codegen.kernels import access
-from qimport.codegen.kernels.access import Strides
 from qimport.codegen.vector import shuffle, vector_type
+from qimport.lower.kernel import Strides
 
 VECTOR_BYTES = 16
 """Every target interleaves vectors of this size in one instruction."""

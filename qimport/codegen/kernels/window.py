@@ -18,7 +18,7 @@ from qimport.codegen.target import Target
 from qimport.codegen.vector import constant, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Value
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, dense_strides
 from qimport.summation import PASS, sum_in_passes
 
 _FLOAT_START = {"sum": 0.0, "max": float(-np.finfo(np.float32).max)}
@@ -79,7 +79,7 @@ class _Pooling:
         """The window at output pixel ``position``; windows as wide as the image are one run of pixels."""
         top, rows = self._span(position[1], 0)
         left, columns = self._span(position[2], 1)
-        first = access.offset(self.fn, (position[0], top, left), access.dense_strides(self.x.shape)[:3])
+        first = access.offset(self.fn, (position[0], top, left), dense_strides(self.x.shape)[:3])
         if columns == self.x.shape[2]:
             rows, columns = 1, self.fn.mul(rows, self.x.shape[2])
         return _Taps(first, rows, columns)
@@ -108,7 +108,7 @@ class _Pooling:
         access.store(self.fn, self.kernel, values[self.kernel.result], place)
 
     def _reduced(self, channel: Index, taps: _Taps, lanes: int) -> Any:
-        _, row_stride, column_stride, _ = access.dense_strides(self.x.shape)
+        _, row_stride, column_stride, _ = dense_strides(self.x.shape)
         first = self.fn.add(taps.first, channel)
         type_ = vector_type(ELEMENTS[self.x.dtype], lanes)
 
