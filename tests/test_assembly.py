@@ -79,7 +79,7 @@ class Hot:
 
 HOT = [
     Hot("mac_amx", "x86-64-amx", r"^tdpb[su]sd\s.*%tmm",
-        {"pointwise": 6.0, "unsigned": 6.0, "window": 6.3, "wide": 6.0}),
+        {"pointwise": 4.0, "unsigned": 4.0, "window": 4.3, "wide": 4.0}),
     Hot("mac_tile_avx512vnni", "x86-64-vnni", r"vpdpbusd\s.*%zmm",
         {"pointwise": 1.6, "window": 1.6, "wide": 1.6, "dense": 2.3, "first": 1.8}),
     Hot("mac_tile_avxvnni", "x86-64-avxvnni", r"vpdpbusd\s.*%ymm",

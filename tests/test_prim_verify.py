@@ -50,6 +50,11 @@ SOUND: list[tuple[Operation, tuple[TensorType, ...]]] = [
         types("float32:1,6,8,4", "float32:3,2,2,6", "float32:6", "float32:1,2,6,6"),
     ),
     (prim.Fma(), types(*("float32:2,3",) * 4)),
+    (prim.PairSum(20, -128, 100), types("int8:2,3", "uint8:2,1", "int64:3", "int8:2,3")),
+    (
+        prim.ScaleCodes(-3, 20, 5, -128, 100),
+        types("int8:2,3", "int32:2,1", "int32:2,1", "int32:1", "int8:2,3"),
+    ),
     (prim.Fft(), types("float64:3,8,2", "float64:4,2", "float64:3,8,2")),
     (prim.Activation16("tanh", 3), types("int16:2,3", "int16:2,3")),
     (

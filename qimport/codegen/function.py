@@ -55,6 +55,12 @@ def _first_lanes(lanes: int, valid: int) -> Any:
     )
 
 
+def _of_integers(type_: Any) -> Any:
+    """The vector type with integers as wide as the elements of another one."""
+    width = {F32: 32, F64: 64, ELEMENTS["float16"]: 16}.get(type_.element) or type_.element.width
+    return ir.VectorType(ir.IntType(width), type_.count)
+
+
 class KernelFunction:
     """``void name(ptr operand..., ptr tables, ptr result)`` under construction.
 
@@ -132,12 +138,14 @@ class KernelFunction:
 
     def load_masked(self, pointer: Any, type_: Any, valid: int) -> Any:
         """The first ``valid`` lanes of a vector, the others zero; for targets with masks."""
-        zero = ir.Constant(type_, [ir.Constant(type_.element, 0)] * type_.count)
-        name = f"llvm.masked.load.v{type_.count}i{type_.element.width}.p0"
-        return self.intrinsic(name, type_, [pointer, _first_lanes(type_.count, valid), zero])
+        integers = _of_integers(type_)
+        zero = ir.Constant(integers, [ir.Constant(integers.element, 0)] * integers.count)
+        name = f"llvm.masked.load.v{integers.count}i{integers.element.width}.p0"
+        loaded = self.intrinsic(name, integers, [pointer, _first_lanes(integers.count, valid), zero])
+        return self.b.bitcast(loaded, type_)
 
     def store_masked(self, value: Any, pointer: Any, valid: int) -> None:
-        """Store the first ``valid`` lanes of a vector of integers; for targets with masks.
+        """Store the first ``valid`` lanes of a vector; for targets with masks.
 
         A single lane is stored as a scalar: LLVM 22 forgets a truncation in front of such a mask, and then
         stores the bytes that had been cut off.
@@ -145,9 +153,10 @@ class KernelFunction:
         if valid == 1:
             self.store(self.b.extract_element(value, ir.Constant(I32, 0)), pointer)
             return
-        type_ = value.type
+        type_ = _of_integers(value.type)
         name = f"llvm.masked.store.v{type_.count}i{type_.element.width}.p0"
-        self.intrinsic(name, ir.VoidType(), [value, pointer, _first_lanes(type_.count, valid)])
+        stored = self.b.bitcast(value, type_)
+        self.intrinsic(name, ir.VoidType(), [stored, pointer, _first_lanes(type_.count, valid)])
 
     def intrinsic(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
         """Call the LLVM intrinsic of this full name, declaring it on first use."""
