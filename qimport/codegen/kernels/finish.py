@@ -87,7 +87,7 @@ class Finisher:
             for total, place in zip(sums, places, strict=True):
                 self.fn.store(total, place, lanes * 4)
             for place, pixel in zip(places, pixels, strict=True):
-                self._exact(self.fn, place, pixel, channel, lanes, valid)
+                self._exact(self.fn, place, lanes, pixel, 1, channel, lanes, valid)
 
         self.epilogue.speculate(sums, pixels, channel, valid, again)
 
@@ -105,27 +105,36 @@ class Finisher:
         at.fn.blocks(len(columns), self.lanes, False, block)
 
     def _finish_bytes(self, at: _Tile, columns: range, lanes: int) -> None:
-        """As many pixels at once as fill a register with bytes."""
+        """As many pixels at once as fill a register with bytes.
+
+        The last block moves back over its predecessor. Tiles of fewer pixels, and in place the pixels that
+        fill no block, are left to integers: code for them alone would be as long again.
+        """
         fn, together = at.fn, max(1, self.target.vector_bytes // lanes)
-        channel = fn.add(at.channel, columns.start)
+        channel, valid = fn.add(at.channel, columns.start), len(columns)
 
-        def block(number: Index, count: int) -> None:
-            rows = [fn.add(number, i) for i in range(count)]
-            pixels = [fn.add(at.pixel, row) for row in rows]
+        def exact(first: Index, count: Index) -> None:
+            memory, pixel = at.address(first, columns.start), fn.add(at.pixel, first)
+            self._exact(fn, memory, at.stride, pixel, count, channel, lanes, valid)
 
-            def again() -> None:
-                for row, pixel in zip(rows, pixels, strict=True):
-                    self._exact(fn, at.address(row, columns.start), pixel, channel, lanes, len(columns))
-
+        def block(number: Index) -> None:
+            if together > 1 and not self.kernel.in_place:
+                last = fn.b.sub(at.pixels, index(together))
+                number = fn.intrinsic("llvm.smin.i64", I64, [index(number), last])
+            rows = [fn.add(number, i) for i in range(together)]
             sums = [at.sums(row, columns.start, lanes) for row in rows]
-            at.epilogue.speculate(sums, pixels, channel, len(columns), again)
+            pixels = [fn.add(at.pixel, row) for row in rows]
+            at.epilogue.speculate(sums, pixels, channel, valid, lambda: exact(number, together))
 
-        whole = fn.b.and_(at.pixels, index(-together))
-        with fn.b.if_then(fn.b.icmp_signed(">", whole, index(0))):
-            fn.loop(0, whole, together, lambda number: block(number, together))
+        end = fn.b.and_(at.pixels, index(-together)) if self.kernel.in_place else at.pixels
+        with fn.b.if_then(fn.b.icmp_signed(">=", at.pixels, index(together))):
+            fn.loop(0, end, together, block)
         if together > 1:
-            with fn.b.if_then(fn.b.icmp_signed("<", whole, at.pixels)):
-                fn.loop(whole, at.pixels, 1, lambda number: block(number, 1))
+            done = end if self.kernel.in_place else index(0)
+            rest = fn.b.sub(at.pixels, done)
+            few = fn.b.icmp_unsigned("<", fn.b.sub(rest, index(1)), index(together - 1))
+            with fn.b.if_then(few, likely=False):
+                exact(done, rest)
 
     def _channel_blocks(self, count: int) -> list[tuple[range, int]]:
         """The blocks that cover ``count`` channels, and how many lanes they are computed in."""
@@ -139,15 +148,29 @@ class Finisher:
         return blocks
 
     def _exact(
-        self, fn: KernelFunction, sums: Any, pixel: Index, channel: Index, lanes: int, valid: int
+        self,
+        fn: KernelFunction,
+        sums: Any,
+        stride: int,
+        pixel: Index,
+        pixels: Index,
+        channel: Index,
+        lanes: int,
+        valid: int,
     ) -> None:
-        """Call the function that finishes ``lanes`` sums in memory with integers."""
+        """Call the function that finishes ``lanes`` sums of each of some pixels in memory with integers."""
 
         def body(epilogue: _Epilogue, *place: Any) -> None:
-            at = _Tile(epilogue, self.dtype, 0, *place)
-            epilogue.exact(at.sums(0, 0, lanes), at.pixel, at.channel, lanes, valid)
+            at = _Tile(epilogue, self.dtype, stride, *place)
 
-        self._call(fn, ("exact", lanes, valid), body, sums, index(pixel), index(1), index(channel))
+            def row(number: Index) -> None:
+                pixel = at.fn.add(at.pixel, number)
+                epilogue.exact(at.sums(number, 0, lanes), pixel, at.channel, lanes, valid)
+
+            at.fn.loop(0, at.pixels, 1, row)
+
+        key = ("exact", stride, lanes, valid)
+        self._call(fn, key, body, sums, index(pixel), index(pixels), index(channel))
 
     def _call(
         self, caller: KernelFunction, key: tuple[Any, ...], body: Callable[..., None], *arguments: Any
