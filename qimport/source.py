@@ -34,4 +34,9 @@ def read_source(model: ModelSource) -> tuple[bytes, str]:
 def read_content(file: IO[bytes]) -> bytes:
     """All of ``file``, or only its head where that is no model's: a device may have no end."""
     head = file.read(HEAD_BYTES)
-    return head + file.read() if head.endswith(IDENTIFIER) else head
+    if not head.endswith(IDENTIFIER):
+        return head
+    if not file.seekable():
+        return head + file.read()
+    file.seek(0)  # spares a copy of everything
+    return file.read()
