@@ -33,8 +33,19 @@ def retyped(value: Any, element: Any) -> Any:
 def constant(type_: Any, number: Any) -> Any:
     """The same number in every lane of ``type_``."""
     if isinstance(type_, ir.VectorType):
-        return ir.Constant(type_, [ir.Constant(type_.element, number)] * type_.count)
+        return _Splat(type_, number)
     return ir.Constant(type_, number)
+
+
+class _Splat(ir.Constant):  # type: ignore[misc]
+    """The same number in every lane, written once: modules are printed and parsed as text."""
+
+    def __init__(self, type_: Any, number: Any) -> None:
+        super().__init__(type_, ir.Undefined)
+        self._reference = f"splat ({ir.Constant(type_.element, number)})"
+
+    def get_reference(self) -> str:
+        return self._reference
 
 
 def like(value: Any, number: Any) -> Any:
