@@ -10,6 +10,7 @@ nobody else may write.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import json
@@ -66,7 +67,7 @@ class Entry:
     def describe(self) -> dict[str, Any]:
         """Name, numerics and target of the model, with nothing else read; empty for a damaged file."""
         try:
-            with open(self.path, "rb") as file:
+            with open(self.path, "rb", opener=_open_own) as file:
                 found = files.read_description(file, self.path.name)
                 return {key: found[key] for key in ("name", "numerics", "target", "version")}
         except (OSError, ModelError, KeyError):
@@ -245,9 +246,12 @@ def _own_source() -> str:
 
 def _open_own(path: str, flags: int) -> int:
     """Open a file of this user; links are not followed."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW)
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe without a writer would block
     try:
-        _require_own(os.fstat(descriptor))
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "an entry is no regular file")
+        _require_own(status)
     except OSError:
         os.close(descriptor)
         raise
@@ -267,6 +271,8 @@ def _entry(path: Path) -> Entry | None:
     try:
         status = path.stat()
     except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
         return None
     return Entry(path, status.st_size, status.st_mtime, status.st_atime)
 

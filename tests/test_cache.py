@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -195,6 +196,20 @@ def test_links_are_not_followed(cache: Cache, compiled: list[Compilation], tmp_p
         qimport.compile(DIGITS)
     assert len(compiled) == 2
     assert not entry.path.is_symlink()  # replaced
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_no_entry(
+    cache: Cache, compiled: list[Compilation], make: Callable[[Path], None]
+) -> None:
+    qimport.compile(DIGITS)
+    (entry,) = cache.entries()
+    entry.path.unlink()
+    make(entry.path)
+    with pytest.warns(CacheWarning):
+        qimport.compile(DIGITS)
+    assert len(compiled) == 2
+    assert len(cache.entries()) == (1 if make is os.mkfifo else 0)  # a pipe is replaced, a folder is not
 
 
 def test_a_folder_that_cannot_be_made_is_one_warning(cache: Cache, tmp_path: Path) -> None:

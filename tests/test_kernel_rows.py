@@ -41,7 +41,7 @@ PAIRS = [(row, target) for target in TARGETS for row in MAC_ROWS if row.availabl
 
 DEPTHWISE: dict[str, Sequence[Any]] = {
     "kind": ("depthwise",),
-    "inputs": (2, 3, 8, 12, 16, 17, 24, 31, 32, 40, 48, 64, 65, 70, 96, 130, 272, 300),
+    "inputs": (2, 3, 8, 12, 16, 17, 24, 31, 32, 40, 48, 64, 65, 70, 96, 130, 257, 300),
     "multiplier": (1, 1, 1, 1, 2, 4, 8),
     "width": (1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 70),
     "height": (1, 2, 3, 5),

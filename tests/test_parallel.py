@@ -262,6 +262,16 @@ def test_pixels_stand_in_one_row() -> None:
     assert flattened(kernel) is kernel
 
 
+def test_a_value_times_itself_stays_an_image() -> None:
+    x = Value(TensorType("int8", (5, 1, 1, 8)), "x")
+    build = Builder()
+    op = prim.Mac()
+    bias = build.constant(np.zeros(5, np.int32))
+    result = build.emit(op, (x, x, bias), op.result_type(x.type, x.type))
+    kernel = kernel_of(build.nodes, result)
+    assert flattened(kernel) is kernel
+
+
 def test_parts_are_even() -> None:
     assert even_spans(1, 7, 3, 1) == [Span(1, 0, 2), Span(1, 2, 4), Span(1, 4, 7)]
     assert even_spans(3, 100, 2, 32) == [Span(3, 0, 64), Span(3, 64, 100)]

@@ -8,7 +8,7 @@ moved. No byte changes. Only elementwise nodes take what is no run of memory out
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,6 +78,8 @@ def flattened(kernel: Kernel) -> Kernel:
         pixel = strides[-2]
         strides = (*[math.prod(shape[:-1]) * pixel] * (len(shape) - 2), pixel, strides[-1])
     weights = kernel.root.inputs[1:] if isinstance(kernel.root.op, prim.Mac | prim.FloatMac) else ()
+    if any(value in weights for value in (kernel.root.inputs[0], *_read(kernel.epilogue)) if value):
+        return kernel  # a value times itself
     known: dict[Value, Value] = {value: value for value in weights if value is not None}
     for node in kernel.graph.nodes:
         for value in (*node.inputs, *node.outputs):
@@ -89,6 +91,11 @@ def flattened(kernel: Kernel) -> Kernel:
             data = None if value.data is None else value.data.reshape(flat)
             known[value] = Value(replace(value.type, shape=flat), value.name, data)
     return _rebuilt(kernel, [node.op for node in kernel.graph.nodes], known, strides)
+
+
+def _read(nodes: Sequence[Node]) -> Iterator[Value | None]:
+    """What nodes read."""
+    return (value for node in nodes for value in node.inputs)
 
 
 def _by_pixels(root: Node) -> bool:

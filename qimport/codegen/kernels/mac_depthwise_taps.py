@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from llvmlite import ir
+
 from qimport.codegen.function import ELEMENTS, I32, I64, Index, KernelFunction, index, itemsize
 from qimport.codegen.isa.taps import TAP_BYTES, TapProduct
 from qimport.codegen.kernels import access, mac
@@ -131,11 +133,18 @@ class _TapsKernel:
         x = self.fn.load(self.fn.element(self.pointer, position, self.x.dtype), type_)
         if self.flip:
             x = self.fn.b.xor(x, like(x, self.flip))
+        if width == 1:
+            return self._repeated(x)
         if self.multiplier == 1:
             return x
-        if width == 1:
-            return splat(self.fn, x, self.multiplier)
         return shuffle(self.fn, x, x, [lane // self.multiplier for lane in range(width * self.multiplier)])
+
+    def _repeated(self, x: Any) -> Any:
+        """One activation as a vector, even of one lane."""
+        if self.multiplier > 1:
+            return splat(self.fn, x, self.multiplier)
+        empty = ir.Constant(ir.VectorType(x.type, 1), ir.Undefined)
+        return self.fn.b.insert_element(empty, x, I32(0))
 
     def _channels(self, corner: tuple[Index, ...], block: Index, channels: int) -> None:
         """The results of a stretch, a vector of the block's channels at a time."""
