@@ -33,6 +33,9 @@ INTERLEAVING = 3
 MEMORY = 16384
 """Bytes of interleaved input: a third of a first-level cache."""
 
+MOST_MEMORY = 3 * MEMORY
+"""What the smallest block of wide or dilated windows may take; it lies on the stack."""
+
 LEAST_CHANNELS, MOST_CHANNELS = 64, 256
 """Channels per block: whole registers of bytes are interleaved, and weights and tables stay in cache."""
 
@@ -90,6 +93,11 @@ class Blocks:
         """Bytes of one interleaved group of rows."""
         return mac.align(self.input_columns * self.channels * TAP_BYTES)
 
+    @property
+    def memory(self) -> int:
+        """Bytes of all interleaved groups."""
+        return len(self.rows.groups) * self.plane
+
 
 def blocks_of(kernel: Kernel, product: TapProduct) -> Blocks:
     """Few channels are taken all at once, so that columns are neighbours; many such that all columns fit."""
@@ -135,7 +143,7 @@ def _part(extent: int, most: int, step: int) -> int:
 
 
 def applies(kernel: Kernel, product: TapProduct) -> bool:
-    """8-bit weights in the file, a window of moderate size, a few outputs per input channel.
+    """8-bit weights in the file, a window of moderate size and reach, a few outputs per input channel.
 
     Products of bytes want activations of 8 bits and weights without zero point.
     """
@@ -145,9 +153,11 @@ def applies(kernel: Kernel, product: TapProduct) -> bool:
     outputs, kh, kw, _ = w.type.shape
     if w.type.itemsize != 1 or kh * kw > UNROLLED_TAPS or outputs // x.type.shape[3] not in MULTIPLIERS:
         return False
-    return product.weight_dtype == "int16" or (
-        mac.multiplies_bytes(kernel) and not mac.needs_activation_sums(kernel)
-    )
+    if product.weight_dtype == "int8" and (
+        not mac.multiplies_bytes(kernel) or mac.needs_activation_sums(kernel)
+    ):
+        return False
+    return blocks_of(kernel, product).memory <= MOST_MEMORY
 
 
 def flip(kernel: Kernel, product: TapProduct) -> int:

@@ -49,7 +49,7 @@ class _TapsKernel:
         self.bias_dtype = bias.type.dtype
         self.bias_offset = weight_bytes(kernel, blocks)
         self.pointer = access.pointer_to(fn, kernel, layout, x)
-        self.memory = mac.tile_memory(fn, (len(blocks.rows.groups) * blocks.plane + ALIGNMENT) // TAP_BYTES)
+        self.memory = mac.tile_memory(fn, (blocks.memory + ALIGNMENT) // TAP_BYTES)
         self.finisher = Finisher(fn, kernel, target, layout)
 
     def run(self) -> None:
