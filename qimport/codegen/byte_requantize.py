@@ -18,11 +18,12 @@ from llvmlite import ir
 
 from qimport import prim
 from qimport.codegen.factors import FixedPointFacts
-from qimport.codegen.function import F32, I8, I16, I32, Index, KernelFunction, itemsize
+from qimport.codegen.function import F32, I32, Index, KernelFunction, itemsize
+from qimport.codegen.isa.packs import packed_bytes, packed_words
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import X86_64, Target
 from qimport.codegen.vector import (
-    constant,
+    clamp_bytes,
     lanes_of,
     like,
     magnitude,
@@ -33,7 +34,6 @@ from qimport.codegen.vector import (
     vector_type,
 )
 from qimport.ir.graph import Node
-from qimport.ir.types import INTEGER_RANGE
 
 ERROR = 2.0**-14
 """Bound of |float32 result - real result| while that stays within 256.
@@ -181,52 +181,29 @@ def _minimum(fn: KernelFunction, value: Any, limit: Any) -> Any:
     return fn.b.select(fn.b.fcmp_ordered("<", value, limit), value, limit)
 
 
-_PACKS = {
-    16: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packsswb.128", "llvm.x86.sse2.packuswb.128"),
-    32: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packsswb", "llvm.x86.avx2.packuswb"),
-    64: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packsswb.512", "llvm.x86.avx512.packuswb.512"),
-}
-"""By bytes of a register: 32 to 16 bits, 16 to signed bytes, 16 to unsigned bytes, all saturating."""
-
-
 def packed(fn: KernelFunction, numbers: Sequence[Any], clamp: prim.Clamp, dtype: str) -> Any:
     """Up to four registers of int32, plus the zero point, bounded, as one vector of bytes.
 
     Packing saturates, which is the bound where it is the whole range of ``dtype``.
     """
-    size = 4 * lanes_of(numbers[0])
-    words, signed, unsigned = _PACKS[size]
     four = [*numbers, *[numbers[-1]] * (4 - len(numbers))]
     halves = []
     for a, b in ((four[0], four[1]), (four[2], four[3])):
-        word = fn.intrinsic(words, vector_type(I16, size // 2), [a, b])
+        word = packed_words(fn, a, b)
         if clamp.zero_point:
-            add = f"llvm.sadd.sat.v{size // 2}i16"
-            word = fn.intrinsic(add, word.type, [word, like(word, clamp.zero_point)])
+            word = pairwise(fn, "sadd.sat", word, like(word, clamp.zero_point))
         halves.append(word)
-    narrow = signed if dtype == "int8" else unsigned
-    mixed = fn.intrinsic(narrow, vector_type(I8, size), halves)
-    result = _in_order(fn, mixed, size)
+    result = _in_order(fn, packed_bytes(fn, dtype, *halves))
     if len(numbers) < 4:
         result = shuffle(fn, result, result, range(len(numbers) * lanes_of(numbers[0])))
-    return _bounded(fn, result, clamp, dtype)
+    return clamp_bytes(fn, result, clamp.low, clamp.high, dtype)
 
 
-def _in_order(fn: KernelFunction, mixed: Any, size: int) -> Any:
+def _in_order(fn: KernelFunction, mixed: Any) -> Any:
     """Packs work within 16 bytes: part l of register j is dword 4 l + j and belongs to j * groups + l."""
-    groups = size // 16
+    groups = lanes_of(mixed) // 16
     if groups == 1:
         return mixed
-    dwords = fn.b.bitcast(mixed, vector_type(I32, size // 4))
+    dwords = fn.b.bitcast(mixed, vector_type(I32, lanes_of(mixed) // 4))
     order = [4 * group + register for register in range(4) for group in range(groups)]
     return fn.b.bitcast(shuffle(fn, dwords, dwords, order), mixed.type)
-
-
-def _bounded(fn: KernelFunction, value: Any, clamp: prim.Clamp, dtype: str) -> Any:
-    lowest, highest = INTEGER_RANGE[dtype]
-    sign = "s" if dtype == "int8" else "u"
-    if clamp.low > lowest:
-        value = pairwise(fn, f"{sign}max", value, constant(value.type, clamp.low))
-    if clamp.high < highest:
-        value = pairwise(fn, f"{sign}min", value, constant(value.type, clamp.high))
-    return value

@@ -21,12 +21,14 @@ import numpy as np
 from qimport import prim
 from qimport.codegen.function import I8, I16, I32, KernelFunction
 from qimport.codegen.isa.dot import multiply_add_pairs
+from qimport.codegen.isa.packs import packed_bytes, packed_words
 from qimport.codegen.target import X86_64
 from qimport.codegen.vector import (
     by_lanes,
     clamp_signed,
     lanes_of,
     like,
+    pairwise,
     retyped,
     shuffle,
     splat,
@@ -35,27 +37,10 @@ from qimport.codegen.vector import (
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Array, Node
 from qimport.ir.types import INTEGER_RANGE
-
-LIMB = 15
-"""Bits of the low limbs, which are not negative."""
+from qimport.prim.scale_codes import LIMB
 
 SMALLEST = 16
 """Bytes of the narrowest x86 register."""
-
-_PACK_WORDS = {
-    16: "llvm.x86.sse2.packssdw.128",
-    32: "llvm.x86.avx2.packssdw",
-    64: "llvm.x86.avx512.packssdw.512",
-}
-_PACK_BYTES = {
-    ("int8", 16): "llvm.x86.sse2.packsswb.128",
-    ("int8", 32): "llvm.x86.avx2.packsswb",
-    ("int8", 64): "llvm.x86.avx512.packsswb.512",
-    ("uint8", 16): "llvm.x86.sse2.packuswb.128",
-    ("uint8", 32): "llvm.x86.avx2.packuswb",
-    ("uint8", 64): "llvm.x86.avx512.packuswb.512",
-}
-"""Saturating packs of two registers of this many bytes."""
 
 
 def sections(node: Node) -> Iterator[tuple[str, Array]]:
@@ -124,11 +109,10 @@ class PairSummer:
 
     def _register(self, a: Any, b: Any) -> Any:
         """Unsigned codes that fill a register with bytes."""
-        lanes = lanes_of(a)
         words = [self._words(_interleaved(self.fn, a, b, upper)) for upper in (False, True)]
         if (self.op.low, self.op.high) != INTEGER_RANGE[self.dtype]:
             words = [clamp_signed(self.fn, part, self.op.low, self.op.high) for part in words]
-        return self.fn.intrinsic(_PACK_BYTES[self.dtype, lanes], a.type, words)
+        return packed_bytes(self.fn, self.dtype, *words)
 
     def _words(self, mixed: Any) -> Any:
         """Sums as words, for bytes that are a and b in turn."""
@@ -138,9 +122,8 @@ class PairSummer:
         for upper in (False, True):
             pairs = self.b.bitcast(_interleaved(self.fn, mixed, like(mixed, 0), upper), words)
             totals.append(self._total(partial(self._limb, pairs), lanes // 4))
-        packed = self.fn.intrinsic(_PACK_WORDS[lanes], words, totals)
         step = splat(self.fn, self.number("step"), lanes // 2)
-        return self.fn.intrinsic(f"llvm.sadd.sat.v{lanes // 2}i16", words, [packed, step])
+        return pairwise(self.fn, "sadd.sat", packed_words(self.fn, *totals), step)
 
     def _limb(self, pairs: Any, role: str, total: Any) -> Any:
         factors = splat(self.fn, self.number(role), lanes_of(total))

@@ -8,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from qimport.codegen.function import F32, F64, I32, KernelFunction
+from qimport.ir.types import INTEGER_RANGE
 
 
 def vector_type(element: Any, lanes: int) -> Any:
@@ -126,13 +127,24 @@ def leading_zeros(fn: KernelFunction, value: Any) -> Any:
 
 
 def pairwise(fn: KernelFunction, operation: str, a: Any, b: Any) -> Any:
-    """``llvm.<operation>`` of two values of one type: smin, smax, umin, umax, minnum, maxnum, copysign."""
+    """``llvm.<operation>`` of two values of one type: smin, umax, sadd.sat, minnum, copysign and so on."""
     return fn.intrinsic(f"llvm.{operation}.{mangled(a.type)}", a.type, [a, b])
 
 
 def clamp_signed(fn: KernelFunction, value: Any, low: int, high: int) -> Any:
     """min(max(value, low), high) of signed integers."""
     return pairwise(fn, "smin", pairwise(fn, "smax", value, like(value, low)), like(value, high))
+
+
+def clamp_bytes(fn: KernelFunction, value: Any, low: int, high: int, dtype: str) -> Any:
+    """min(max(value, low), high) of int8 or uint8; a bound that ``dtype`` has anyway costs nothing."""
+    lowest, highest = INTEGER_RANGE[dtype]
+    sign = "s" if dtype == "int8" else "u"
+    if low > lowest:
+        value = pairwise(fn, f"{sign}max", value, like(value, low))
+    if high < highest:
+        value = pairwise(fn, f"{sign}min", value, like(value, high))
+    return value
 
 
 def clamp_float(fn: KernelFunction, value: Any, low: float, high: float) -> Any:

@@ -15,7 +15,7 @@ from qimport.ir.types import INTEGER_RANGE
 from qimport.prim.pair import CODES
 
 LIMB = 15
-"""Bits of the low limb of a slope, which is not negative."""
+"""Bits of the low limb of a factor, which is not negative."""
 
 
 @operation

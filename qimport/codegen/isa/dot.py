@@ -70,13 +70,16 @@ def _dot_bytes(name: str, lanes: int, activations_first: bool) -> Product:
     return product
 
 
-def _widening_multiply(lanes: int) -> Product:
+def _widening_multiply(lanes: int, group: int) -> Product:
     """Products of words as plain integer arithmetic; NEON has SMLAL for each."""
 
     def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
-        four = fn.b.sext(fn.b.bitcast(x, vector_type(I8, 4)), vector_type(I16, 4))
-        for k in range(WORD_BYTES):
-            activation = fn.b.sext(shuffle(fn, four, four, [k] * lanes), acc.type)
+        if group == WORD_BYTES:
+            words = fn.b.sext(fn.b.bitcast(x, vector_type(I8, group)), vector_type(I16, group))
+        else:
+            words = fn.b.bitcast(x, vector_type(I16, group))
+        for k in range(group):
+            activation = fn.b.sext(shuffle(fn, words, words, [k] * lanes), acc.type)
             part = fn.b.sext(shuffle(fn, w, w, range(k * lanes, (k + 1) * lanes)), acc.type)
             acc = fn.b.add(acc, fn.b.mul(activation, part))
         return acc
@@ -84,29 +87,15 @@ def _widening_multiply(lanes: int) -> Product:
     return product
 
 
-def _pairs_of_words(name: str, lanes: int, adds: bool = False) -> Product:
-    """Two words times two words per lane; ``adds``: the instruction takes the accumulator as well."""
+def _pairs_of_words(lanes: int, name: str = "") -> Product:
+    """Two words times two words per lane; ``name``: an instruction that takes the accumulator as well."""
 
     def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
         words = vector_type(I16, 2 * lanes)
         x, w = fn.b.bitcast(splat(fn, x, lanes), words), fn.b.bitcast(w, words)
-        if adds:
+        if name:
             return fn.intrinsic(name, acc.type, [acc, x, w])
-        return fn.b.add(acc, fn.intrinsic(name, acc.type, [x, w]))
-
-    return product
-
-
-def _widening_multiply_words(lanes: int) -> Product:
-    """The same as plain integer arithmetic: SMLAL on NEON."""
-
-    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
-        two = fn.b.bitcast(x, vector_type(I16, 2))
-        for k in range(2):
-            activation = fn.b.sext(shuffle(fn, two, two, [k] * lanes), acc.type)
-            part = fn.b.sext(shuffle(fn, w, w, range(k * lanes, (k + 1) * lanes)), acc.type)
-            acc = fn.b.add(acc, fn.b.mul(activation, part))
-        return acc
+        return multiply_add_pairs(fn, acc, x, w)
 
     return product
 
@@ -134,29 +123,23 @@ DOT_PRODUCTS: tuple[DotProduct, ...] = (
                _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16, True)),
     DotProduct("avxvnni", "x86-64", ("avxvnni",), 8, 14, "int8", 4, True,
                _dot_bytes("llvm.x86.avx512.vpdpbusd.256", 8, True)),
-    DotProduct("avx512", "x86-64", ("avx512",), 16, 29, "int16", 2, True,
-               _pairs_of_words("llvm.x86.avx512.pmaddw.d.512", 16), 2),
-    DotProduct("avx2", "x86-64", ("avx2",), 8, 14, "int16", 2, True,
-               _pairs_of_words("llvm.x86.avx2.pmadd.wd", 8), 2),
-    DotProduct("sse2", "x86-64", (), 4, 14, "int16", 2, True,
-               _pairs_of_words("llvm.x86.sse2.pmadd.wd", 4), 2),
+    DotProduct("avx512", "x86-64", ("avx512",), 16, 29, "int16", 2, True, _pairs_of_words(16), 2),
+    DotProduct("avx2", "x86-64", ("avx2",), 8, 14, "int16", 2, True, _pairs_of_words(8), 2),
+    DotProduct("sse2", "x86-64", (), 4, 14, "int16", 2, True, _pairs_of_words(4), 2),
     DotProduct("dotprod", "arm64", ("dotprod",), 4, 28, "int8", 4, False,
                _dot_bytes("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, True)),
-    DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4)),
+    DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4, 4)),
 )  # fmt: skip
 """Best first; the first that the target has is used. Steps on two activations take bytes widened to words."""
 
 WORD_PRODUCTS: tuple[DotProduct, ...] = (
     DotProduct("avx512vnni_words", "x86-64", ("avx512vnni",), 16, 30, "int16", 2, False,
-               _pairs_of_words("llvm.x86.avx512.vpdpwssd.512", 16, adds=True), 2),
+               _pairs_of_words(16, "llvm.x86.avx512.vpdpwssd.512"), 2),
     DotProduct("avxvnni_words", "x86-64", ("avxvnni",), 8, 14, "int16", 2, False,
-               _pairs_of_words("llvm.x86.avx512.vpdpwssd.256", 8, adds=True), 2),
-    DotProduct("avx512_words", "x86-64", ("avx512",), 16, 29, "int16", 2, False,
-               _pairs_of_words("llvm.x86.avx512.pmaddw.d.512", 16), 2),
-    DotProduct("avx2_words", "x86-64", ("avx2",), 8, 14, "int16", 2, False,
-               _pairs_of_words("llvm.x86.avx2.pmadd.wd", 8), 2),
-    DotProduct("sse2_words", "x86-64", (), 4, 14, "int16", 2, False,
-               _pairs_of_words("llvm.x86.sse2.pmadd.wd", 4), 2),
-    DotProduct("neon_words", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply_words(4), 2),
+               _pairs_of_words(8, "llvm.x86.avx512.vpdpwssd.256"), 2),
+    DotProduct("avx512_words", "x86-64", ("avx512",), 16, 29, "int16", 2, False, _pairs_of_words(16), 2),
+    DotProduct("avx2_words", "x86-64", ("avx2",), 8, 14, "int16", 2, False, _pairs_of_words(8), 2),
+    DotProduct("sse2_words", "x86-64", (), 4, 14, "int16", 2, False, _pairs_of_words(4), 2),
+    DotProduct("neon_words", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4, 2), 2),
 )  # fmt: skip
 """The same for activations of 16 bits. Products with weights of 9 bits take 24, so pairs cannot saturate."""

@@ -15,12 +15,11 @@ import numpy as np
 from llvmlite import ir
 
 from qimport.codegen.function import F32, KernelFunction
+from qimport.codegen.isa.dot import Product, multiply_add_pairs
 from qimport.codegen.target import Target
 from qimport.codegen.vector import element_of, lanes_of, like, shuffle
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array
-
-Product = Callable[[KernelFunction, Any, Any, Any], Any]
 
 CHUNK_BYTES = 16
 """What unpack instructions see at a time."""
@@ -135,13 +134,9 @@ def _dot(name: str) -> Product:
     return product
 
 
-def _multiply_add(name: str) -> Product:
+def _multiply_add(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
     """``pmaddwd`` and an addition. Activations of 16 and weights of 9 bits: two products cannot saturate."""
-
-    def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
-        return fn.b.add(acc, fn.intrinsic(name, acc.type, [fn.b.bitcast(x, w.type), w]))
-
-    return product
+    return multiply_add_pairs(fn, acc, fn.b.bitcast(x, w.type), w)
 
 
 TAP_PRODUCTS: tuple[TapProduct, ...] = (
@@ -153,9 +148,8 @@ TAP_PRODUCTS: tuple[TapProduct, ...] = (
     TapProduct("avx512vnni_pairs", "x86-64", ("avx512vnni",), 16, 2, True,
                _dot("llvm.x86.avx512.vpdpwssd.512")),
     TapProduct("avxvnni_pairs", "x86-64", ("avxvnni",), 8, 2, True, _dot("llvm.x86.avx512.vpdpwssd.256")),
-    TapProduct("avx512_pairs", "x86-64", ("avx512",), 16, 2, True,
-               _multiply_add("llvm.x86.avx512.pmaddw.d.512")),
-    TapProduct("avx2_pairs", "x86-64", ("avx2",), 8, 2, True, _multiply_add("llvm.x86.avx2.pmadd.wd")),
-    TapProduct("sse2_pairs", "x86-64", (), 4, 2, True, _multiply_add("llvm.x86.sse2.pmadd.wd")),
+    TapProduct("avx512_pairs", "x86-64", ("avx512",), 16, 2, True, _multiply_add),
+    TapProduct("avx2_pairs", "x86-64", ("avx2",), 8, 2, True, _multiply_add),
+    TapProduct("sse2_pairs", "x86-64", (), 4, 2, True, _multiply_add),
 )  # fmt: skip
 """Best first. Pairs of words also take 16-bit activations and weights with any zero point."""

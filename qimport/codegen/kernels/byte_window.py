@@ -20,10 +20,9 @@ from qimport.codegen.function import I8, I16, I32, Index, KernelFunction
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import DivisionFacts, TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import constant, like, pairwise, retyped, vector_type
+from qimport.codegen.vector import clamp_bytes, constant, like, pairwise, retyped, vector_type
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Node, Value
-from qimport.ir.types import INTEGER_RANGE
 from qimport.lower.kernel import Kernel, dense_strides
 
 MOST_TAPS = 127
@@ -229,16 +228,12 @@ class Mean:
         return self._clamped(fn, fn.b.trunc(mean, retyped(mean, I8)))
 
     def _clamped(self, fn: KernelFunction, code: Any) -> Any:
-        """``code`` (0..255) as the element type, clamped where the bounds are narrower than its range."""
+        """``code`` (0..255) as the element type, clamped."""
         assert self.clamp is not None and isinstance(self.clamp.op, prim.Clamp)
-        lowest, highest = INTEGER_RANGE["uint8" if self.unsigned else "int8"]
-        letter = "u" if self.unsigned else "s"
         if not self.unsigned:
             code = fn.b.xor(code, like(code, 0x80))
-        low, high = max(self.clamp.op.low, lowest), min(self.clamp.op.high, highest)
-        if low > lowest:
-            code = pairwise(fn, f"{letter}max", code, like(code, low))
-        return pairwise(fn, f"{letter}min", code, like(code, high)) if high < highest else code
+        dtype = self.clamp.outputs[0].type.dtype
+        return clamp_bytes(fn, code, self.clamp.op.low, self.clamp.op.high, dtype)
 
 
 def _only_reader(kernel: Kernel, value: Value) -> Node | None:
