@@ -65,8 +65,8 @@ class KernelFunction:
     """``void name(ptr operand..., ptr tables, ptr result)`` under construction.
 
     ``operands``, ``tables`` and ``result`` are the arguments, ``b`` the llvmlite builder at the current end.
-    With ``in_place`` the result may be the memory of an operand. Functions that kernels call among themselves
-    have ``extra`` arguments of the given types.
+    With ``in_place`` the result may be the memory of an operand. :meth:`private` functions have ``extra``
+    arguments of the given types.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class KernelFunction:
         signature = ir.FunctionType(ir.VoidType(), [*[PTR] * (operands + 2), *extra])
         self.target = target
         self.module = module
+        self.in_place = in_place
         self.function = ir.Function(module, signature, name)
         self.function.attributes.add("nounwind")
         *self.operands, self.tables, self.result = self.function.args[: operands + 2]
@@ -97,6 +98,18 @@ class KernelFunction:
         """Return from the function and hand it out."""
         self.b.ret_void()
         return self.function
+
+    def private(self, suffix: str, extra: Sequence[Any]) -> KernelFunction:
+        """A function for :meth:`call`, which stays out of the code around its calls; also to be finished."""
+        name, operands = f"{self.function.name}_{suffix}", len(self.operands)
+        inner = KernelFunction(self.module, name, operands, self.target, self.in_place, extra)
+        inner.function.linkage = "internal"
+        inner.function.attributes.add("noinline")
+        return inner
+
+    def call(self, function: Any, extra: Sequence[Any]) -> None:
+        """Call what a :meth:`private` one became: on the same operands, tables and result, and ``extra``."""
+        self.b.call(function, [*self.operands, self.tables, self.result, *extra])
 
     # Index arithmetic folds Python ints, so that static shapes give static code.
 
@@ -117,6 +130,14 @@ class KernelFunction:
         if factor in (0, 1):
             return a if factor else 0
         return self.b.mul(a, index(factor))
+
+    def divide(self, a: Index, by: int) -> tuple[Index, Index]:
+        """Quotient and remainder of ``a`` >= 0."""
+        if by == 1:
+            return a, 0
+        if isinstance(a, int):
+            return divmod(a, by)
+        return self.b.udiv(a, index(by)), self.b.urem(a, index(by))
 
     def at(self, pointer: Any, offset: Index) -> Any:
         """The address ``offset`` bytes after ``pointer``."""
@@ -221,8 +242,9 @@ class KernelFunction:
         and starts may be odd. Without, blocks are disjoint: the rest goes in ever smaller ones, and every
         block starts at a multiple of its own width.
         """
-        if overlap:
-            self._overlapping_blocks(count, lanes, body)
+        if overlap and count:
+            width = min(lanes, 1 << (count.bit_length() - 1))
+            self.overlapping(count, width, lambda start: body(start, width))
             return
         whole = count - count % lanes
         self.loop(0, whole, lanes, lambda start: body(start, lanes))
@@ -231,10 +253,8 @@ class KernelFunction:
             body(whole, width)
             whole += width
 
-    def _overlapping_blocks(self, count: int, lanes: int, body: Callable[[Index, int], None]) -> None:
-        if count == 0:
-            return
-        width = min(lanes, 1 << (count.bit_length() - 1))
+    def overlapping(self, count: int, width: int, body: Callable[[Index], None]) -> None:
+        """Cover ``range(count)`` with blocks of ``width`` <= ``count``, the last of which may overlap."""
         last = count - width
 
         def step(start: Index) -> None:
@@ -242,6 +262,6 @@ class KernelFunction:
                 start = min(start, last)
             elif count % width:
                 start = self.intrinsic("llvm.smin.i64", I64, [start, index(last)])
-            body(start, width)
+            body(start)
 
         self.loop(0, count, width, step)

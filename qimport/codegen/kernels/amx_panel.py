@@ -14,15 +14,6 @@ UNROLLED = 16
 """Vectors that are copied without a loop."""
 
 
-def divide(fn: KernelFunction, number: Index, by: int) -> tuple[Index, Index]:
-    """Quotient and remainder of a number that is not negative."""
-    if by == 1:
-        return number, 0
-    if isinstance(number, int):
-        return divmod(number, by)
-    return fn.b.udiv(number, index(by)), fn.b.urem(number, index(by))
-
-
 class Panel:
     """Rows of ``view.pixel_step`` bytes for the output pixels of ``panel_blocks`` blocks."""
 
@@ -36,8 +27,8 @@ class Panel:
     def fill(self, place: Index, first: Index) -> None:
         """Block ``place`` of the panel: the runs of all pixels from flat output pixel ``first`` on."""
         fn, geo = self.fn, self.geo
-        line, column = divide(fn, first, geo.width)
-        image, row = divide(fn, line, geo.rows)
+        line, column = fn.divide(first, geo.width)
+        image, row = fn.divide(line, geo.rows)
         offset = fn.add(fn.mul(image, geo.image_step), fn.mul(row, geo.row_step))
         offset = fn.add(offset, fn.mul(column, geo.pixel_step))
         block = fn.at(self.memory, fn.mul(place, self.block_bytes))

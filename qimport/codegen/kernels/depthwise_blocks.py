@@ -160,12 +160,6 @@ def applies(kernel: Kernel, product: TapProduct) -> bool:
     return blocks_of(kernel, product).memory <= MOST_MEMORY
 
 
-def flip(kernel: Kernel, product: TapProduct) -> int:
-    """What turns stored activations into those of the product by exclusive or: 0x80 or nothing."""
-    x = mac.root_of(kernel)[1].type
-    return 0x80 if x.itemsize == 1 and (x.dtype == "int8") == product.unsigned else 0
-
-
 def weight_bytes(kernel: Kernel, blocks: Blocks) -> int:
     """Bytes of packed weights; the bias follows."""
     outputs, _, columns, _ = mac.root_of(kernel)[2].type.shape
@@ -193,7 +187,7 @@ def pack(kernel: Kernel, product: TapProduct) -> bytes:
         for place, tap in blocks.rows.taps(*part).items():
             packed[:outputs, number, :, place] = weights[:, tap]
     steps = packed.reshape(vectors, product.lanes, *packed.shape[1:]).transpose(0, 2, 3, 1, 4)
-    moved = flip(kernel, product) * (1 if product.unsigned else -1)
+    moved = mac.flip(kernel, product.unsigned) * (1 if product.unsigned else -1)
     owed = bias.data.astype(np.int64) - (op.input_zero + moved) * weights.sum((1, 2))
     sums = np.zeros(vectors * product.lanes, bias.type.dtype)
     sums[:outputs] = owed if bias.type.dtype == "int64" else wrap32(owed)

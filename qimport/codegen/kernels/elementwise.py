@@ -77,21 +77,14 @@ class _Speculation:
             return
         with fn.b.if_else(byte_requantize.in_doubt(fn, doubts), likely=False) as (rare, usual):
             with rare:
-                place = [index(number) for number in position]
-                fn.b.call(self._exactly(width), [*fn.operands, fn.tables, fn.result, *place])
+                fn.call(self._exactly(width), [index(number) for number in position])
             with usual:
                 self.elements.store(position, result)
 
     def _exactly(self, width: int) -> Any:
         """The function that does the same with integers: rarely called, so out of the way."""
         if width not in self.exact:
-            fn, sizes = self.elements.fn, self.elements.sizes
-            name = f"{fn.function.name}_exact_{width}"
-            inner = KernelFunction(
-                fn.module, name, len(fn.operands), fn.target, self.kernel.in_place, (I64,) * len(sizes)
-            )
-            inner.function.linkage = "internal"
-            inner.function.attributes.add("noinline")
+            inner = self.elements.fn.private(f"exact_{width}", (I64,) * len(self.elements.sizes))
             same = _Elements(inner, self.kernel, self.layout)
             position = list(inner.extra)
             same.store(position, same.computed(position, width))

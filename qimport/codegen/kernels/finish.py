@@ -177,17 +177,11 @@ class Finisher:
     ) -> None:
         """Call the function ``key``, which ``body`` writes at its first use."""
         if key not in self.functions:
-            name = "_".join(map(str, (self.fn.function.name, *key)))
-            operands = len(self.fn.operands)
-            inner = KernelFunction(
-                self.fn.module, name, operands, self.target, self.kernel.in_place, (PTR, I64, I64, I64)
-            )
-            inner.function.linkage = "internal"
-            inner.function.attributes.add("noinline")
+            inner = self.fn.private("_".join(map(str, key)), (PTR, I64, I64, I64))
             self.functions[key] = inner.function
             body(_Epilogue(inner, self.kernel, self.layout, self.in_floats), *inner.extra)
             inner.finish()
-        caller.b.call(self.functions[key], [*caller.operands, caller.tables, caller.result, *arguments])
+        caller.call(self.functions[key], arguments)
 
 
 @dataclass(frozen=True)

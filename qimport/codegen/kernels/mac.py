@@ -112,13 +112,20 @@ class Matrix:
     """Weights int64[outputs, runs, run_length] in the domain of an instruction, and what they owe.
 
     ``bias`` [outputs] includes every correction but ``- zero * sum of activations``.
-    ``flip`` is the byte that turns stored activations into the instruction's domain by exclusive or.
     """
 
     weights: Array
     bias: Array
     zero: int
-    flip: int
+
+
+def flip(kernel: Kernel, unsigned: bool) -> int:
+    """The byte whose exclusive or makes stored activations 0..255 (``unsigned``) or -128..127.
+
+    0x80 where they are bytes of the other signedness, otherwise 0.
+    """
+    x = root_of(kernel)[1].type
+    return 0x80 if x.itemsize == 1 and (x.dtype == "int8") == unsigned else 0
 
 
 def matrix(kernel: Kernel, unsigned: bool, subtract_zero: bool) -> Matrix:
@@ -127,7 +134,7 @@ def matrix(kernel: Kernel, unsigned: bool, subtract_zero: bool) -> Matrix:
     acc = sum (x - zx)(w - zw) = sum x w - zw sum x - zx sum w + K zx zw. With ``subtract_zero`` the stored
     weights are w - zw and need int16; otherwise they are brought into int8 and may keep a zero point.
     """
-    op, x, w, bias = root_of(kernel)
+    op, _, w, bias = root_of(kernel)
     assert w.data is not None and bias.data is not None
     geo = geometry(kernel)
     weights = _ungrouped(w.data.astype(np.int64), op.groups, op.weight_zero)
@@ -136,15 +143,12 @@ def matrix(kernel: Kernel, unsigned: bool, subtract_zero: bool) -> Matrix:
         weights, zero = weights - zero, 0
     elif w.type.dtype == "uint8":
         weights, zero = weights - 128, zero - 128
-    shift = 0
-    if x.type.itemsize == 1 and (x.type.dtype == "int8") == unsigned:
-        shift = 128 if unsigned else -128
-    input_zero = op.input_zero + shift
+    input_zero = op.input_zero + flip(kernel, unsigned) * (1 if unsigned else -1)
     weights = weights.reshape(geo.outputs, geo.runs, geo.run_length)
     count = geo.runs * geo.run_length
     owed = bias.data.astype(np.int64) - input_zero * weights.sum((1, 2)) + count * input_zero * zero
     sums = owed if bias.type.dtype == "int64" else wrap32(owed).astype(np.int32)
-    return Matrix(weights, sums, zero, 0x80 if shift else 0)
+    return Matrix(weights, sums, zero)
 
 
 def needs_activation_sums(kernel: Kernel) -> bool:

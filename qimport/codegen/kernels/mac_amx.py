@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from qimport.codegen.function import I8, I32, I64, Index, KernelFunction, index
 from qimport.codegen.kernels import access, mac
-from qimport.codegen.kernels.amx_panel import Panel, divide
+from qimport.codegen.kernels.amx_panel import Panel
 from qimport.codegen.kernels.amx_tiling import COLUMNS, PREFETCHED_BYTES, ROW_BYTES, Tiling, choose
 from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import TableLayout
@@ -172,7 +172,7 @@ class _AmxKernel:
     def _positions(self, pixels: Index) -> tuple[Index, Index, Index]:
         """Image of a block, its first position, and its first position that no block before has."""
         tiles = self.tiles
-        image, number = divide(self.fn, pixels, tiles.blocks_per_image)
+        image, number = self.fn.divide(pixels, tiles.blocks_per_image)
         new = self.fn.mul(number, tiles.block_rows)
         return image, self._at_most(new, tiles.positions - tiles.block_rows), new
 
@@ -273,7 +273,7 @@ class _AmxKernel:
                 pixel = fn.add(fn.mul(fn.add(top, number), width), self._minus(begin, start))
                 self._finish_pixels(self._minus(begin, first), pixel, self._minus(stop, begin), channels)
 
-        lines = [divide(fn, position, distance)[0] for position in (new, end)]
+        lines = [fn.divide(position, distance)[0] for position in (new, end)]
         fn.loop(index(lines[0]), fn.add(lines[1], 1), 1, line)
 
     def _finish_pixels(self, row: Index, pixel: Index, count: Index, channels: Index) -> None:

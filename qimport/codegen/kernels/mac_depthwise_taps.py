@@ -9,15 +9,15 @@ output columns as the window is wide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from qimport.codegen.function import ELEMENTS, I32, I64, Index, KernelFunction, index, itemsize
+from qimport.codegen.function import ELEMENTS, I32, Index, KernelFunction, itemsize
 from qimport.codegen.isa.taps import TAP_BYTES, TapProduct
 from qimport.codegen.kernels import access, mac
-from qimport.codegen.kernels.depthwise_blocks import TOGETHER, Blocks, blocks_of, flip, weight_bytes
+from qimport.codegen.kernels.depthwise_blocks import TOGETHER, Blocks, blocks_of, weight_bytes
 from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
@@ -45,7 +45,7 @@ class _TapsKernel:
         self.window_columns = w.type.shape[2]
         self.result = kernel.root.outputs[0].type.shape
         self.multiplier = self.result[3] // x.type.shape[3]
-        self.flip = flip(kernel, blocks.product)
+        self.flip = mac.flip(kernel, blocks.product.unsigned)
         self.bias_dtype = bias.type.dtype
         self.bias_offset = weight_bytes(kernel, blocks)
         self.pointer = access.pointer_to(fn, kernel, layout, x)
@@ -64,7 +64,7 @@ class _TapsKernel:
                 self._interleave(corner, number, count)
                 self._channels(corner, fn.mul(number, size), count)
 
-            self._cover(width, blocks.columns, stretch)
+            fn.overlapping(width, blocks.columns, stretch)
 
         def rows(place: list[Index]) -> None:
             fn.loop(0, outputs // size, 1, lambda number: channels(place, number, size))
@@ -72,22 +72,9 @@ class _TapsKernel:
                 channels(place, outputs // size, outputs % size)
 
         def image(number: Index) -> None:
-            self._cover(height, blocks.rows.count, lambda row: rows([number, row]))
+            fn.overlapping(height, blocks.rows.count, lambda row: rows([number, row]))
 
         fn.loop(0, images, 1, image)
-
-    def _cover(self, extent: int, size: int, body: Callable[[Index], None]) -> None:
-        """Cover ``range(extent)`` with blocks of ``size``; the last one may overlap its predecessor."""
-        last = extent - size
-
-        def step(start: Index) -> None:
-            if isinstance(start, int):
-                start = min(start, last)
-            elif extent % size:
-                start = self.fn.intrinsic("llvm.smin.i64", I64, [start, index(last)])
-            body(start)
-
-        self.fn.loop(0, extent, size, step)
 
     def _interleave(self, corner: tuple[Index, ...], block: Index, channels: int) -> None:
         """What a stretch at ``corner`` (image, row, column) reads of one block of channels, into memory.
@@ -125,7 +112,7 @@ class _TapsKernel:
                     size = lanes_of(taps) * taps.type.element.width // 8
                     fn.store(taps, fn.at(memory, number * size), 4)
 
-        self._cover(length, width, step)
+        fn.overlapping(length, width, step)
 
     def _load(self, position: Index, width: int) -> Any:
         """``width`` activations in the product's domain, each as often as it has outputs."""

@@ -26,15 +26,14 @@ from qimport.codegen.vector import constant, vector_type
 from qimport.ir.types import DTYPES
 from qimport.lower.kernel import Kernel
 
-MOST_PIXELS = 12
-
-MOST_VECTORS = 4
+MOST_PIXELS, MOST_VECTORS = 12, 4
+"""Pixels and vectors of output channels of the largest tile."""
 
 LATENCY = 5
 """Cycles until the next product can be added to a sum."""
 
-WEIGHTS = 32
-"""Bytes of weights that the second cache delivers per cycle."""
+WEIGHT_BYTES_PER_CYCLE = 32
+"""What the second cache delivers."""
 
 PANEL_BYTES = 24 * 1024
 """Activations of a tile that stay in the first cache beside the weights."""
@@ -97,10 +96,10 @@ def _panel_bytes(geo: mac.Geometry, dot: DotProduct, pixels: int) -> int:
 def _cycles(tiles: Tiling) -> float:
     """Roughly the time of one step of all sums of a row of pixels, where weights come from the second cache.
 
-    Two products per cycle, or one where it takes two instructions, :data:`WEIGHTS` bytes of weights, and sums
-    that wait for their predecessors; activations are loaded meanwhile, but not for nothing.
+    Two products per cycle, or one where it takes two instructions, :data:`WEIGHT_BYTES_PER_CYCLE`, and
+    sums that wait for their predecessors; activations are loaded meanwhile, but not for nothing.
     """
-    product, weights = 2 / tiles.dot.group, tiles.vector_bytes / WEIGHTS
+    product, weights = 2 / tiles.dot.group, tiles.vector_bytes / WEIGHT_BYTES_PER_CYCLE
     return sum(
         rows * blocks * (max(pixels * vectors * product, vectors * weights, LATENCY) + pixels / 4)
         for pixels, rows in _parts(tiles.geometry.width, tiles.pixels)
@@ -160,26 +159,33 @@ class _TileKernel:
         self.sums = not wide and mac.needs_activation_sums(kernel)
         op = mac.root_of(kernel)[0]
         self.weight_zero = op.weight_zero - (128 if w.type.dtype == "uint8" else 0)
-        flip = 0x80 if x.type.itemsize == 1 and (x.type.dtype == "int8") == self.dot.unsigned else 0
-        widened = x.type.itemsize * self.dot.group < WORD_BYTES
         self.input_bytes = x.type.itemsize
         self.element_bytes = WORD_BYTES // self.dot.group
-        self.panel: Panel | None = None
         self.one_tile = self.geo.images * self.geo.rows == 1 and self.geo.width <= tiles.pixels
         self.run_row_step = self.geo.run_row_step
         self.streamed = 0
-        if flip or widened or self.geo.run_length % self.dot.group:
-            copied = self.geo
-            if _panel_bytes(self.geo, self.dot, tiles.pixels) > PANEL_BYTES:
-                self.streamed = min(self.geo.run_length, PIECE * (PANEL_BYTES // WORD_BYTES // PIECE))
-                copied = replace(self.geo, run_rows=1, run_columns=1, run_length=self.streamed)
-                self.one_tile = False
-            self.panel = Panel(fn, copied, x.type.dtype, flip, widened, tiles.pixels)
-            self.run_row_step = self.geo.run_row_step if self.streamed else self.panel.row_step
+        self.panel = self._make_panel(x.type.dtype, mac.flip(kernel, self.dot.unsigned))
         self.sum_dtype = mac.sum_type(kernel)
         self.sum_bytes = itemsize(self.sum_dtype)
         self.tile = mac.tile_memory(fn, tiles.pixels * tiles.vectors * self.dot.lanes, self.sum_dtype)
         self.finisher = Finisher(fn, kernel, target, layout)
+
+    def _make_panel(self, dtype: str, flip: int) -> Panel | None:
+        """Memory for a copy of a tile's activations, where dot products cannot take them as they are.
+
+        Where a whole run is too long for it, ``streamed`` elements of one are in the panel at a time.
+        """
+        geo, widened = self.geo, self.input_bytes < self.element_bytes
+        if not (flip or widened or geo.run_length % self.dot.group):
+            return None
+        if _panel_bytes(geo, self.dot, self.tiles.pixels) > PANEL_BYTES:
+            self.streamed = min(geo.run_length, PIECE * (PANEL_BYTES // WORD_BYTES // PIECE))
+            self.one_tile = False
+            geo = replace(geo, run_rows=1, run_columns=1, run_length=self.streamed)
+        panel = Panel(self.fn, geo, dtype, flip, widened, self.tiles.pixels)
+        if not self.streamed:
+            self.run_row_step = panel.row_step
+        return panel
 
     def run(self) -> None:
         """All blocks of output channels."""

@@ -141,7 +141,7 @@ class _Pooling:
 
         def passes(first: Index, taps: int) -> Any:
             numbers = [self.fn.add(first, k) for k in range(taps)]
-            places = [_divided(self.fn, number, height) for number in numbers]
+            places = [self.fn.divide(number, height) for number in numbers]
             return sum_in_passes([element(row, column) for column, row in places], zero, self.fn.b.fadd)
 
         def following(k: Index, total: Any) -> list[Any]:
@@ -152,10 +152,3 @@ class _Pooling:
         total = self.fn.loop(1, count // PASS, 1, following, [passes(0, PASS)])[0]
         rest = count % PASS
         return self.fn.b.fadd(total, passes(count - rest, rest)) if rest else total
-
-
-def _divided(fn: KernelFunction, number: Index, divisor: int) -> tuple[Index, Index]:
-    """Quotient and remainder."""
-    if isinstance(number, int):
-        return divmod(number, divisor)
-    return fn.b.udiv(number, index(divisor)), fn.b.urem(number, index(divisor))
