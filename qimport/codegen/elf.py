@@ -22,12 +22,11 @@ _RELOCATION = struct.Struct("<QQq")
 _IDENT = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
 _RELOCATABLE = 1
 
-_NULL, _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _GROUP = 0, 1, 2, 3, 4, 8, 9, 17
+_NULL, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _GROUP = 0, 2, 3, 4, 8, 9, 17
 _ADDRESS_SIGNIFICANCE = 0x6FFF4C03
-_ALLOC, _INFO_LINK = 0x2, 0x40
-_LOCAL, _GLOBAL = 0, 1
-_OBJECT, _SECTION_SYMBOL, _FILE = 1, 3, 4
-_ALIGNMENT = 64
+_INFO_LINK = 0x40
+_LOCAL = 0
+_SECTION_SYMBOL = 3
 
 _Kind = tuple[str, int, int, int]
 """Name, type, flags and entry size: what sections that become one have in common."""
@@ -134,13 +133,10 @@ def undefined_symbols(content: bytes) -> frozenset[str]:
     return frozenset(symbol.name for symbol in symbols if symbol.name and not symbol.section)
 
 
-def link(
-    objects: Sequence[bytes], exported: Collection[str], data: Mapping[str, bytes] | None = None
-) -> bytes:
+def link(objects: Sequence[bytes], exported: Collection[str]) -> bytes:
     """One object of several, in which only the symbols ``exported`` stay visible.
 
-    ``data`` is added as read-only constants at addresses that are multiples of 64. The result depends on the
-    order of ``objects`` and on nothing else.
+    The result depends on the order of ``objects`` and on nothing else.
 
     Raises:
         CompilerBug: two objects define the same symbol, or hold what LLVM does not write for our code.
@@ -148,8 +144,6 @@ def link(
     linker = _Linker(frozenset(exported))
     for content in objects:
         linker.add(content)
-    for name, content in (data or {}).items():
-        linker.add_constant(name, content)
     return linker.write()
 
 
@@ -182,22 +176,11 @@ class _Linker:
                     moved = symbol.value if symbol.type == _SECTION_SYMBOL else 0
                     relocations.append((base + offset, info & 0xFFFFFFFF, symbol, addend + moved))
 
-    def add_constant(self, name: str, content: bytes) -> None:
-        """Define a symbol for read-only bytes."""
-        home = self._home((".rodata", _PROGBITS, _ALLOC, 0))
-        start = list(self.merged.values())[home].append(content, _ALIGNMENT)
-        self._define(Symbol(name, _GLOBAL << 4 | _OBJECT, 0, home + 1, start, len(content)))
-
-    def _home(self, kind: _Kind) -> int:
-        """The position among the merged sections."""
-        self.merged.setdefault(kind, _Merged())
-        return list(self.merged).index(kind)
-
     def _place(self, section: Section) -> tuple[int, int]:
         """Which merged section a section became a part of, and where it begins there."""
         kind = (section.name, section.kind, section.flags, section.entry_size)
-        home = self._home(kind)
-        return home, self.merged[kind].append(section.content, section.align)
+        merged = self.merged.setdefault(kind, _Merged())
+        return list(self.merged).index(kind), merged.append(section.content, section.align)
 
     def _symbol(self, symbol: Symbol, places: Mapping[int, tuple[int, int]]) -> Symbol:
         """The symbol in terms of the result."""

@@ -22,9 +22,10 @@ from string import Template
 from qimport.codegen.target import ARM64, X86_64, Architecture
 
 POOL_BYTES = 192
+"""Three cache lines: the owner, the ticket with its task, and the counters."""
 
 MOST_PARTS = 0xFFFF
-"""Parts that a ticket can count."""
+"""Parts that the 16 bits of a ticket can count."""
 
 PAUSES = 2000
 """Before a thread sleeps: some 100 microseconds on x86-64, more than lies between two tasks of a model."""
@@ -72,9 +73,9 @@ entry:
   br label %look
 look:
   %ticket = load atomic i64, ptr %ticket.at acquire, align 8
-  %part = and i64 %ticket, 65535
+  %part = and i64 %ticket, $most_parts
   %counted = lshr i64 %ticket, 16
-  %count = and i64 %counted, 65535
+  %count = and i64 %counted, $most_parts
   %left = icmp ult i64 %part, %count
   br i1 %left, label %claim, label %none
 claim:
@@ -123,9 +124,9 @@ rest:
 lie:
   atomicrmw add ptr %sleepers.at, i32 1 seq_cst
   %ticket = load atomic i64, ptr %ticket.at seq_cst, align 8
-  %part = and i64 %ticket, 65535
+  %part = and i64 %ticket, $most_parts
   %counted = lshr i64 %ticket, 16
-  %count = and i64 %counted, 65535
+  %count = and i64 %counted, $most_parts
   %left = icmp ult i64 %part, %count
   br i1 %left, label %rise, label %nap
 nap:
@@ -140,7 +141,7 @@ rise:
 
 define void @pool_parallel_for(ptr %pool, ptr %task, ptr %context, i64 %count) nounwind {
 entry:
-  %fits = icmp ule i64 %count, 65535
+  %fits = icmp ule i64 %count, $most_parts
   br i1 %fits, label %ask, label %begin
 ask:
   %exchange = cmpxchg ptr %pool, i32 0, i32 1 acquire monotonic
@@ -226,4 +227,5 @@ def supports(architecture: Architecture) -> bool:
 def pool_code(architecture: Architecture, syscall: int) -> str:
     """LLVM assembly; ``syscall`` is the address of the C library's function of that name."""
     machine = _MACHINES[architecture.name]
-    return _CODE.substitute(machine, triple=architecture.triple, syscall=syscall, pauses=PAUSES)
+    limits = {"most_parts": MOST_PARTS, "pauses": PAUSES}
+    return _CODE.substitute(machine, **limits, triple=architecture.triple, syscall=syscall)
