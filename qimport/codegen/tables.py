@@ -17,6 +17,7 @@ from qimport.codegen import factors, pair_sum
 from qimport.codegen.target import Target
 from qimport.ir.graph import Array, Graph, Node, Value
 from qimport.ir.types import INTEGER_RANGE
+from qimport.prim.tables import tensors
 
 ALIGNMENT = 64
 """Bytes; every section starts at a multiple, if the blob does."""
@@ -155,7 +156,7 @@ def _entries(
         if isinstance(node.op, prim.PairSum):
             for role, array in pair_sum.sections(node):
                 yield (node, role), array
-            inputs = inputs[:2]
+            inputs = tensors(node)
         for value in inputs:
             if value is None or value.data is None or value in seen:
                 continue

@@ -14,12 +14,10 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Array, Call, Graph, Node, Value
 from qimport.lower.fuse import ELEMENTWISE
+from qimport.prim.tables import TABLES, tensors
 
 CODES = ("int8", "uint8")
 """Element types whose values are few enough to be all tried."""
-
-TABLED = (prim.Lut, prim.Lut16, prim.PairSum)
-"""Operations whose last operand is a constant as a whole rather than element by element."""
 
 
 class Cones:
@@ -36,12 +34,10 @@ class Cones:
             return (_present(node)[0],)
         if not isinstance(node.op, ELEMENTWISE) or _by_position(node):
             return None
-        tables = 1 if isinstance(node.op, TABLED) else 0
-        values = _present(node)
-        plain = values[: len(values) - tables]
-        if any(value.is_constant and not self.is_uniform(value) for value in plain):
+        values = [value for value in tensors(node) if value is not None]
+        if any(value.is_constant and not self.is_uniform(value) for value in values):
             return None
-        return tuple(value for value in plain if not value.is_constant) or None
+        return tuple(value for value in values if not value.is_constant) or None
 
     def is_uniform(self, constant: Value) -> bool:
         """Whether all elements of a constant have the same bits."""
@@ -88,13 +84,13 @@ def _by_position(node: Node) -> bool:
 def _content(node: Node, constant: Value) -> Array:
     """A table as it is, one element of a constant that is uniform."""
     assert constant.data is not None
-    if isinstance(node.op, TABLED):
+    if type(node.op) in TABLES:
         return constant.data
     return constant.data.reshape(-1)[:1]
 
 
 def _evaluate(node: Node, arrays: tuple[Array, ...]) -> Array:
-    elements = arrays[:-1] if isinstance(node.op, TABLED) else arrays
+    elements = arrays[: len(arrays) - TABLES.get(type(node.op), 0)]
     shape = np.broadcast_shapes(*(array.shape for array in elements))
     types = tuple(v.type.with_shape(a.shape) for v, a in zip(_present(node), arrays, strict=True))
     return node.op.evaluate(Call(types, (node.outputs[0].type.with_shape(shape),), arrays))[0]

@@ -17,6 +17,7 @@ from qimport import prim
 from qimport.ir.graph import Node, Operation, Value
 from qimport.lower.fuse import ELEMENTWISE, Group
 from qimport.lower.kernel import Kernel, Strides, dense_strides, make_kernel
+from qimport.prim.tables import tensors
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,6 @@ class _Uncuttable(Exception):
 
 Spans = tuple[Span | None, ...]
 """What is taken of every operand of a node; None for all of it."""
-
-_TENSORS: dict[type[Operation], int] = {prim.Lut: 1, prim.Lut16: 1, prim.PairSum: 2}
-"""How many operands broadcast, for elementwise operations whose others serve all elements."""
 
 RootRule = Callable[[Node, Span], tuple[Operation, Spans]]
 
@@ -175,10 +173,9 @@ class _Cut:
         return Part(kernel, begins, self.span.first * strides[self.span.axis])
 
     def _elementwise(self, node: Node) -> tuple[Operation, Spans]:
-        """Operands broadcast to the result; what serves all elements is taken whole."""
-        spans: list[Span | None] = [None if value is None else self._aligned(value) for value in node.inputs]
-        tensors = _TENSORS.get(type(node.op), len(spans))
-        spans[tensors:] = [None] * len(spans[tensors:])
+        """Operands broadcast to the result; tables are taken whole."""
+        spans = [None if value is None else self._aligned(value) for value in tensors(node)]
+        spans += [None] * (len(node.inputs) - len(spans))
         op: Operation = node.op
         if isinstance(op, prim.Rescale) and self._channels(node.outputs[0]):
             op = rescale_of_channels(op, self.span)
@@ -281,9 +278,7 @@ def _cut_window(node: Node, span: Span) -> tuple[Operation, Spans]:
     """Padding that a part does not touch is none for it."""
     op, x = node.op, node.inputs[0]
     assert isinstance(op, prim.Window) and x is not None
-    if span.axis == 0:
-        return op, (span,)
-    if span.axis == 3:
+    if span.axis in (0, 3):
         return op, (span,)
     along = span.axis - 1
     extent = x.type.shape[span.axis]

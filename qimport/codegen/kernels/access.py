@@ -14,6 +14,7 @@ from qimport.codegen.target import Target
 from qimport.codegen.vector import splat, vector_type
 from qimport.ir.graph import Node, Value
 from qimport.lower.kernel import Kernel, Strides, dense_strides
+from qimport.prim.tables import tensors
 
 
 def result_strides(kernel: Kernel) -> Strides:
@@ -123,9 +124,7 @@ def sources(fn: KernelFunction, kernel: Kernel, layout: TableLayout, nodes: Sequ
     """Every tensor and plain constant that elementwise ``nodes`` read, once."""
     found: dict[Value, Source] = {}
     for node in nodes:
-        own_tables = isinstance(node.op, prim.Lut | prim.Lut16 | prim.PairSum | prim.Rescale)
-        tensors = 2 if isinstance(node.op, prim.PairSum) else 1
-        for value in node.inputs[:tensors] if own_tables else node.inputs:
+        for value in node.inputs[:1] if isinstance(node.op, prim.Rescale) else tensors(node):
             if value is None or value in found:
                 continue
             if value.is_constant or value in kernel.graph.inputs:
