@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from qimport.arrays import Array
 from qimport.artefact import aligned_bytes, aligned_copy
@@ -15,10 +16,11 @@ from qimport.codegen.backend import object_code
 from qimport.codegen.jit import load_object
 from qimport.codegen.peak import peak_loop
 from qimport.codegen.program import generate
+from qimport.codegen.target import Target
 from qimport.compiler import Compilation
-from qimport.ir.graph import Node
-from qimport.lower.plan import ControlCall, ParallelCall, PlanCall, kernel_calls
-from qimport.prim import FloatMac, Mac, Pad
+from qimport.lower.kernel import multiply_accumulates
+from qimport.lower.plan import ControlCall, ParallelCall, Plan, PlanCall, kernel_calls
+from qimport.prim import Pad
 
 PEAK_SAMPLES = 20
 """How often the loops of :mod:`qimport.codegen.peak` run after each run of the model."""
@@ -91,30 +93,19 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
         TargetError: this machine cannot run the code.
     """
     plan, target = compilation.plan, compilation.options.target
-    program = generate(plan, target, timed=True)
-    code = load_object(object_code(program.modules, target), program.entry, target, plan.threads)
-    constants = aligned_copy(program.constants)
-    arena = aligned_bytes(plan.arena_bytes)
-    arena[: plan.state_bytes] = np.frombuffer(plan.initial_state, np.uint8)
-    outputs = [np.empty(type_.shape, type_.numpy) for type_ in plan.outputs]
-    sources, results = (
-        (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        for arrays in (inputs, outputs)
-    )
-    times = (ctypes.c_int64 * (len(plan.calls) + 1))()
-    shown = np.ctypeslib.as_array(times)
+    program = _TimedProgram(plan, target, inputs)
     best = np.full(len(plan.calls), np.iinfo(np.int64).max)
-    loops = {row: peak_loop(row, target) for row in program.rows}
-    peaks = {row: 0.0 for row, loop in loops.items() if loop is not None}
+    found = {row: peak_loop(row, target) for row in program.rows}
+    loops = {row: loop for row, loop in found.items() if loop is not None}
+    peaks = dict.fromkeys(loops, 0.0)
     first, started = 0, time.perf_counter()
     for number in range(rounds):
-        code.timed(sources, results, arena.ctypes.data, constants.ctypes.data, times)
+        shown = program.run()
         ended = time.perf_counter()
         first = first if number else int(shown[0])
         best = np.minimum(best, np.diff(shown))
         for row, loop in loops.items():
-            if loop is not None:
-                peaks[row] = max(peaks[row], *(loop() for _ in range(PEAK_SAMPLES)))
+            peaks[row] = max(peaks[row], *(loop() for _ in range(PEAK_SAMPLES)))
     tick = (ended - started) / max(int(shown[-1]) - first, 1)  # over all runs: what a call adds is little
     return [
         CallTime(
@@ -128,6 +119,31 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
         )
         for call, row, count in zip(plan.calls, _rows(plan.calls, program.rows), best, strict=True)
     ]
+
+
+class _TimedProgram:
+    """A program that reads the clock between its calls, loaded, and the memory that it runs on."""
+
+    def __init__(self, plan: Plan, target: Target, inputs: Sequence[Array]) -> None:
+        program = generate(plan, target, timed=True)
+        self.rows = program.rows
+        self._code = load_object(object_code(program.modules, target), program.entry, target, plan.threads)
+        self._constants = aligned_copy(program.constants)
+        self._arena = aligned_bytes(plan.arena_bytes)
+        self._arena[: plan.state_bytes] = np.frombuffer(plan.initial_state, np.uint8)
+        self._memory = (inputs, [np.empty(type_.shape, type_.numpy) for type_ in plan.outputs])
+        self._inputs, self._outputs = map(_addresses, self._memory)
+        self._times = (ctypes.c_int64 * (len(plan.calls) + 1))()
+
+    def run(self) -> npt.NDArray[np.int64]:
+        """Run once; what the clock showed before the first call and after each."""
+        arena, constants = self._arena.ctypes.data, self._constants.ctypes.data
+        self._code.timed(self._inputs, self._outputs, arena, constants, self._times)
+        return np.ctypeslib.as_array(self._times)
+
+
+def _addresses(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 
 
 def _rows(calls: Sequence[PlanCall], rows: Sequence[str]) -> list[str]:
@@ -167,11 +183,4 @@ def _bytes(call: PlanCall) -> int:
 
 def _macs(call: PlanCall) -> int:
     """Multiply-accumulates of a call; 0 where its kernels have none, or for control flow."""
-    return sum(_macs_of_node(node) for part in kernel_calls(call) for node in part.kernel.graph.nodes)
-
-
-def _macs_of_node(node: Node) -> int:
-    """Products of one node."""
-    if not isinstance(node.op, Mac | FloatMac) or node.inputs[1] is None:
-        return 0
-    return node.outputs[0].type.size * node.inputs[1].type.size // node.inputs[1].type.shape[0]
+    return sum(multiply_accumulates(node) for part in kernel_calls(call) for node in part.kernel.graph.nodes)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qimport import prim
 from qimport.ir.graph import Graph, Node, Value
 from qimport.lower.fuse import Group
 
@@ -19,6 +20,14 @@ def dense_strides(shape: Sequence[int]) -> Strides:
     for axis in range(len(shape) - 1, 0, -1):
         strides[axis - 1] = strides[axis] * shape[axis]
     return tuple(strides)
+
+
+def multiply_accumulates(node: Node) -> int:
+    """Products of a ``prim.mac`` or a ``prim.float_mac``; 0 for other nodes."""
+    if not isinstance(node.op, prim.Mac | prim.FloatMac) or node.inputs[1] is None:
+        return 0
+    sums = node.outputs[0].type
+    return sums.size * node.inputs[1].type.size // max(sums.shape[-1], 1)
 
 
 @dataclass(frozen=True)

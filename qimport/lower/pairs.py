@@ -58,7 +58,10 @@ def combine_pairs(graph: Graph, _: Numerics) -> Graph:
 
 
 class _Pairs:
-    """``sources``: the 8-bit values, at most two, from which elementwise nodes compute a value."""
+    """``sources``: the 8-bit values, at most two, from which elementwise nodes compute a value.
+
+    ``moved``: what became of results that have been replaced.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.cones = Cones(graph)
@@ -68,7 +71,7 @@ class _Pairs:
             self.sources.update(dict.fromkeys(node.outputs, self._sources(node)))
 
     def _sources(self, node: Node) -> tuple[Value, ...]:
-        """None where the result is something else."""
+        """The 8-bit values that a node's result depends on; none where it is no such function."""
         found: dict[Value, None] = {}
         for value in self.cones.operands(node) or ():
             own = (value,) if value.type.dtype in CODES else self.sources.get(value, ())

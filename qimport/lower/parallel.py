@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from qimport import prim
 from qimport.ir.graph import Node
-from qimport.lower.kernel import Kernel
+from qimport.lower.kernel import Kernel, multiply_accumulates
 from qimport.lower.partition import Part, Span, flattened, part
 from qimport.lower.plan import KernelCall, ParallelCall, Plan, PlanCall, check_plan
 
@@ -19,16 +19,16 @@ SMALLEST_WORK = 2_000_000
 """Kernels of less work stay whole: handing out parts and waiting for them costs one to five microseconds."""
 
 BYTE = 32
-"""Multiply-accumulates of a matrix unit while one byte comes from memory that another core wrote."""
+"""Multiply-accumulates of a matrix unit while one byte is read or written."""
 
 FETCHED = 32
-"""The same while one byte comes that another core has just written."""
+"""The same while one byte comes from another core that has just written it."""
 
 DEPTHWISE = 16
-"""The same beside a multiply-accumulate of vector code that uses each element of its input a few times."""
+"""The same during a multiply-accumulate of vector code that uses each element of its input a few times."""
 
 ELEMENT_STEP = 16
-"""The same beside one elementwise node on one element."""
+"""The same during one elementwise node on one element."""
 
 CHANNELS = 32
 """Parts of channels hold a multiple: what matrix units take at a time."""
@@ -62,11 +62,8 @@ def work(kernel: Kernel) -> int:
 def _work_of_node(node: Node) -> int:
     op, size = node.op, node.outputs[0].type.size
     if isinstance(op, prim.Mac | prim.FloatMac):
-        weights = node.inputs[1]
-        assert weights is not None
-        outputs = node.outputs[0].type.shape[3]
-        products = size * weights.type.size // max(outputs, 1)
-        return products * (DEPTHWISE if op.groups > 1 or isinstance(op, prim.FloatMac) else 1)
+        slow = op.groups > 1 or isinstance(op, prim.FloatMac)
+        return multiply_accumulates(node) * (DEPTHWISE if slow else 1)
     if isinstance(op, prim.Window):
         return size * math.prod(op.size) * ELEMENT_STEP
     if isinstance(op, prim.Reduce | prim.RowSum):
