@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qimport import compiler
 from qimport.arrays import Array
+from qimport.cache import user_cache
 from qimport.codegen.target import Target
-from qimport.compiler import Progress
+from qimport.compiler import Progress, trace
+from qimport.model import CompiledModel
 from qimport.oracle import OracleError, random_inputs
 from qimport.peers import Bound, Contestant, PeerRefused, Peers
 from qimport.profile import CallTime, by_kind, profile
@@ -129,26 +130,18 @@ def measure(
         OracleError: the outputs cannot be compared.
         QimportError: as :func:`qimport.compile`.
     """
-    options: dict[str, Any] = {
-        "numerics": numerics,
-        "batch": batch,
-        "shapes": shapes,
-        "threads": peers.threads,
-    }
     started = time.perf_counter()
-    compiled = compiler.compile(model, target, progress=progress, **options)
+    compilation = trace(model, target, numerics=numerics, batch=batch, shapes=shapes, threads=peers.threads)
+    compiled = CompiledModel(compilation.artefact(user_cache(), progress))
     compile_seconds = time.perf_counter() - started
-    inputs = random_inputs(compiled.inputs, 0)
-    content = compiler.trace(model, target, **options).content
+    content, inputs = compilation.content, random_inputs(compiled.inputs, 0)
     session = compiled.session(inputs)
     contestants: dict[str, Contestant] = {OURS: Bound(session.run, session.outputs)}
     contestants |= peers.contestants(content, inputs)
     resize = {position: array.shape for position, array in enumerate(inputs)}
     wanted = peers.oracle.run(content, inputs, compiled.numerics, resize=resize).outputs if verify else None
     timings, done = contest(contestants, wanted, rounds, seconds)
-    layers: Sequence[CallTime] = ()
-    if per_layer:
-        layers = profile(compiler.trace(model, target, **options), inputs, PROFILED_CALLS)
+    layers = profile(compilation, inputs, PROFILED_CALLS) if per_layer else []
     return Benchmark(
         model=compiled.name,
         target=compiled.target.name,

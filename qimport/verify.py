@@ -101,7 +101,7 @@ def verify_model(
 
     The invocations follow each other: what a model remembers carries over. With ``per_layer`` every tensor of
     the file is compared as well, up to the first that differs; in a model with state only in the first
-    invocation.
+    invocation. ``threads``, ``cache`` and ``progress`` are as in :func:`qimport.compile`.
 
     Raises:
         ArgumentError: tensors of another subgraph than the first shall be compared.

@@ -65,6 +65,7 @@ SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
     **TAPS,
     "mac_direct": {"runtime": (("w", "bias"), ("w",), ("bias",), ())},
 }
+"""Choices that leave more cases to which a row applies."""
 
 LONG_SUMS: dict[str, Sequence[Any]] = {
     "x_dtype": ("int16",),
@@ -85,8 +86,6 @@ def kinds(row: Row) -> Sequence[dict[str, Sequence[Any]]]:
         return ({}, *WORDS)
     return ({}, *WORDS, WORD_WEIGHTS) if row.name == "mac_direct" else ({},)
 
-
-"""Choices that leave more cases to which a row applies."""
 
 LONG_CHOICES: dict[str, Sequence[Any]] = {
     "width": range(1, 41),

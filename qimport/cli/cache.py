@@ -32,9 +32,7 @@ def command(context: click.Context, as_json: bool) -> None:
         print_json(_report(cache, entries))
         return
     if entries:
-        print_table(
-            ("model", "target", "numerics", "bytes", "created", "last used"), list(map(_row, entries))
-        )
+        print_table(COLUMNS, list(map(_row, entries)))
     state = "" if switched_on() else "; switched off"
     click.echo(f"{cache.folder}: {_total(entries)}, at most {cache.limit:,}{state}")
 
