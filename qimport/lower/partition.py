@@ -241,7 +241,7 @@ def rescale_of_channels(op: prim.Rescale, span: Span) -> prim.Rescale:
 
 
 def _root_rule(node: Node) -> RootRule:
-    for kinds, rule in _ROOT_RULES:
+    for kinds, rule in ROOT_RULES:
         if isinstance(node.op, kinds):
             return rule
     raise _Uncuttable
@@ -330,7 +330,7 @@ def _cut_resize(node: Node, span: Span) -> tuple[Operation, Spans]:
     return node.op, (None, *[replace(span, axis=0)] * rows, *[None] * (others - rows))
 
 
-_ROOT_RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], RootRule], ...] = (
+ROOT_RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], RootRule], ...] = (
     ((prim.Mac, prim.FloatMac), _cut_mac),
     (prim.Window, _cut_window),
     (prim.Pad, _cut_pad),
