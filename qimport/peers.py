@@ -24,6 +24,7 @@ MODES = {"tflite": "xnnpack", "builtin": "builtin"}
 
 INSTALL_OPENVINO = "pip install openvino"
 TIMEOUT = 600.0
+"""Seconds that OpenVINO may take for an answer."""
 
 
 class PeerUnavailable(QimportError):

@@ -17,7 +17,11 @@ DELAY = 2.0
 """Seconds before anything is shown."""
 
 INTERVAL = 0.2
+"""Seconds until it is drawn again."""
+
 BAR = 24
+"""Characters of the bar."""
+
 ERASE = "\r\x1b[K"
 
 

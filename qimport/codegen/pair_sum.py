@@ -37,6 +37,7 @@ from qimport.codegen.vector import (
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Array, Node
 from qimport.ir.types import INTEGER_RANGE
+from qimport.prim.pair import FACTOR_BITS, STEP_BITS
 from qimport.prim.scale_codes import LIMB
 
 SMALLEST = 16
@@ -50,7 +51,8 @@ def sections(node: Node) -> Iterator[tuple[str, Array]]:
     assert isinstance(node.op, prim.PairSum)
     shift = node.op.shift
     m, n, offset = (int(number) for number in factors.data)
-    if max(abs(m), abs(n)) >= 1 << 29 or abs(offset) + 128 * (abs(m) + abs(n)) >= 1 << (14 + shift):
+    largest = abs(offset) + 128 * (abs(m) + abs(n))
+    if max(abs(m), abs(n)) >= 1 << FACTOR_BITS or largest >= 1 << (STEP_BITS + shift):
         raise CompilerBug(f"{node.op.NAME} with factors {m}, {n}, offset {offset}, shift {shift}")
     for value, factor in zip(node.inputs, (m, n), strict=False):
         if value is not None and value.type.dtype == "int8":  # unsigned codes are larger by 128

@@ -22,7 +22,7 @@ MultiplyAdd = Callable[[KernelFunction, Any, Any, Any], Any]
 
 
 def scale_codes(fn: KernelFunction, node: Node, codes: Any, lows: Any, highs: Any, rest: Any) -> Any:
-    """The codes for lanes of codes, limbs and the offset."""
+    """Lanes of int8 or uint8 for lanes of ``codes`` and of int32 ``lows``, ``highs`` and ``rest``."""
     op, dtype = node.op, node.outputs[0].type.dtype
     assert isinstance(op, prim.ScaleCodes) and node.inputs[0] is not None
     extend = fn.b.sext if node.inputs[0].type.dtype == "int8" else fn.b.zext

@@ -16,9 +16,6 @@ from qimport.ir.graph import Array, Call, Graph, Node, Value
 from qimport.lower.fuse import ELEMENTWISE
 from qimport.prim.tables import TABLES, tensors
 
-CODES = ("int8", "uint8")
-"""Element types whose values are few enough to be all tried."""
-
 
 class Cones:
     """Questions about the cones of one graph."""

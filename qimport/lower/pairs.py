@@ -20,15 +20,13 @@ from qimport import prim
 from qimport.fixedpoint import Int
 from qimport.ir.graph import Graph, Node, Numerics, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
-from qimport.lower.cones import CODES, Cones
+from qimport.lower.cones import Cones
 from qimport.lower.products import Bilinear, equal_scaling
 from qimport.lower.rule import Emitter, plain
+from qimport.prim.pair import CODES, FACTOR_BITS, LARGEST_SHIFT, SMALLEST_SHIFT, STEP_BITS
 from qimport.qnn.unary import code_range
 
 Reals = npt.NDArray[np.float64]
-
-FACTOR_BITS, SMALLEST_SHIFT, LARGEST_SHIFT, STEP_BITS = 29, 15, 30, 14
-"""What ``prim.pair_sum`` allows."""
 
 TRIALS = (0.0, 2.0**-22, -(2.0**-22))
 """Relative changes of both factors to try: ties that are rounded away from zero want slightly larger ones."""

@@ -14,8 +14,9 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Graph, Node, Numerics, Value
 from qimport.ir.rewrite import Site, rewrite
-from qimport.lower.cones import CODES, Cones
+from qimport.lower.cones import Cones
 from qimport.lower.rule import Emitter
+from qimport.prim.pair import CODES
 from qimport.qnn.unary import code_range
 
 EXPENSIVE = (prim.Activation16, prim.DivRound, prim.Lut, prim.Lut16, prim.Math)

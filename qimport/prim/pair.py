@@ -12,6 +12,13 @@ from qimport.ir.graph import Array, Call, Operation, operation
 from qimport.ir.types import INTEGER_RANGE
 
 CODES = ("int8", "uint8")
+"""Element types of 8-bit codes."""
+
+FACTOR_BITS, STEP_BITS = 29, 14
+"""Bits of the magnitude of a factor, and of a sum after the shift."""
+
+SMALLEST_SHIFT, LARGEST_SHIFT = 15, 30
+"""What ``shift`` may be."""
 
 
 @operation
@@ -42,7 +49,8 @@ class PairSum(Operation):
         require(factors.dtype == "int64" and factors.shape == (3,), "C2", f"{factors} is not int64 [3]")
         lowest, highest = INTEGER_RANGE[out.dtype]
         require(lowest <= self.low <= self.high <= highest, "C3", f"[{self.low}, {self.high}] is no range")
-        require(15 <= self.shift <= 30, "C4", f"shift {self.shift} is not in 15..30")
+        allowed = SMALLEST_SHIFT <= self.shift <= LARGEST_SHIFT
+        require(allowed, "C4", f"shift {self.shift} is not in {SMALLEST_SHIFT}..{LARGEST_SHIFT}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """int64 NumPy."""
