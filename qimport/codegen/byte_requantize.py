@@ -78,11 +78,12 @@ class ByteRequantizer:
         self.channels = lanes // repeat
         self.lanes = lanes
         self.width = vector_lanes(fn.target)
+        clamp = layout.clamps[node]
+        assert isinstance(clamp.op, prim.Clamp)
+        self.clamp, self.dtype = clamp.op, clamp.outputs[0].type.dtype
 
     def emit(self, x: Any) -> tuple[Any, list[Any]]:
         """The bytes, and for fixed point what :func:`in_doubt` tests."""
-        clamp = self.layout.clamps[self.node].op
-        assert isinstance(clamp, prim.Clamp)
         pieces = [
             shuffle(self.fn, x, x, range(start, start + self.width)) if self.lanes > self.width else x
             for start in range(0, self.lanes, self.width)
@@ -92,20 +93,18 @@ class ByteRequantizer:
         numbers, doubts = [], []
         for position, piece in enumerate(pieces):
             channel = self.fn.add(self.channel, position * self.width % self.channels)
-            number, doubt = step(piece, channel, clamp)
+            number, doubt = step(piece, channel)
             numbers.append(number)
             doubts.append(doubt)
-        dtype = self.layout.clamps[self.node].outputs[0].type.dtype
-        bounded = packed(self.fn, numbers, clamp, dtype)
-        return bounded, doubts if fixed else []
+        return packed(self.fn, numbers, self.clamp, self.dtype), doubts if fixed else []
 
-    def _float32(self, x: Any, channel: Index, clamp: prim.Clamp) -> tuple[Any, Any]:
+    def _float32(self, x: Any, channel: Index) -> tuple[Any, Any]:
         """round_half_even(x * scale); what is above int32 must be bounded before the conversion."""
         product = self.b.fmul(self.b.sitofp(x, self._type(F32)), self._table("scale", channel))
-        bounded = _minimum(self.fn, product, like(product, clamp.high - clamp.zero_point))
+        bounded = _minimum(self.fn, product, like(product, self.clamp.high - self.clamp.zero_point))
         return rounded(self.fn, bounded), None
 
-    def _speculated(self, x: Any, channel: Index, clamp: prim.Clamp) -> tuple[Any, Any]:
+    def _speculated(self, x: Any, channel: Index) -> tuple[Any, Any]:
         """The nearest integer to x * c + k, and how far the value is from it."""
         facts = self.layout.facts[self.node]
         assert isinstance(facts, FixedPointFacts)
