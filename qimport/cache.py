@@ -43,6 +43,10 @@ LIMIT = "QIMPORT_CACHE_LIMIT"
 DEFAULT_LIMIT = 2 * 10**9
 SUFFIX = ".qimport"
 
+_ENTRY_NAME = re.compile(r"[0-9a-f]{64}" + re.escape(SUFFIX))
+_SCRATCH = ".qimport-entry-"
+"""Beginning of unfinished files. Whatever has other names in the folder is not ours and stays."""
+
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _ABANDONED_SECONDS = 3600
 """Age at which an unfinished file is of a process that ended while it wrote."""
@@ -89,7 +93,8 @@ class Cache:
             with open(path, "rb", opener=_open_own) as file:
                 artefact = files.read(file, str(path))
                 created = os.fstat(file.fileno()).st_mtime_ns
-            os.utime(path, ns=(time.time_ns(), created))
+            with suppress(OSError):  # what can only be read serves as well
+                os.utime(path, ns=(time.time_ns(), created))
         except FileNotFoundError:
             return None
         except ModelError:
@@ -106,7 +111,7 @@ class Cache:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._require_trust()
-            handle, scratch = tempfile.mkstemp(prefix=".", dir=self.folder)
+            handle, scratch = tempfile.mkstemp(prefix=_SCRATCH, dir=self.folder)
             try:
                 with open(handle, "wb") as file:
                     artefact.write(file)
@@ -126,7 +131,7 @@ class Cache:
             ArgumentError: the folder cannot be read.
         """
         try:
-            found = [_entry(path) for path in self.folder.iterdir() if path.suffix == SUFFIX]
+            found = [_entry(path) for path in self.folder.iterdir() if _ENTRY_NAME.fullmatch(path.name)]
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -140,7 +145,7 @@ class Cache:
             ArgumentError: the system refuses.
         """
         latest = time.time() - older_than
-        removed = [entry for entry in self.entries() if entry.used <= latest]
+        removed = [entry for entry in self.entries() if entry.used <= latest or older_than <= 0]
         try:
             for entry in removed:
                 entry.path.unlink(missing_ok=True)
@@ -162,7 +167,7 @@ class Cache:
             total += entry.nbytes
             if total > self.limit:
                 entry.path.unlink(missing_ok=True)
-        for path in self.folder.glob(".*"):
+        for path in self.folder.glob(f"{_SCRATCH}*"):
             with suppress(OSError):
                 if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                     path.unlink()

@@ -198,6 +198,17 @@ def test_links_are_not_followed(cache: Cache, compiled: list[Compilation], tmp_p
     assert not entry.path.is_symlink()  # replaced
 
 
+def test_files_of_others_stay(cache: Cache) -> None:
+    qimport.compile(DIGITS)
+    names = (".profile", "mine.qimport", f"{'0' * 63}x.qimport")
+    for name in names:
+        (cache.folder / name).touch()
+        os.utime(cache.folder / name, (0, 0))
+    replace(cache, limit=0).store("0" * 64, qimport.compile(DIGITS)._artefact)
+    cache.clear()
+    assert sorted(path.name for path in cache.folder.iterdir()) == sorted(names)
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_file_is_no_entry(
     cache: Cache, compiled: list[Compilation], make: Callable[[Path], None]
@@ -243,16 +254,18 @@ def test_a_full_disk_leaves_nothing(cache: Cache, monkeypatch: pytest.MonkeyPatc
 def test_what_was_used_last_stays(cache: Cache) -> None:
     artefact = trace(DIGITS).artefact()
     size = len(artefact.to_bytes())
+    first, second, third, fourth = (digit * 64 for digit in "abcd")
     small = Cache(cache.folder, 2 * size + size // 2)
-    for age, key in enumerate(("a", "b")):
+    for age, key in enumerate((first, second)):
         small.store(key, artefact)
         os.utime(cache.folder / f"{key}.qimport", (1000 + age, 1000))
-    assert small.find("a") is not None  # now b was not used for longest
-    (cache.folder / ".unfinished").write_bytes(b"")
-    os.utime(cache.folder / ".unfinished", (1000, 1000))
-    small.store("c", artefact)
-    assert sorted(path.name for path in cache.folder.iterdir()) == ["a.qimport", "c.qimport"]
-    assert Cache(cache.folder, size - 1).store("d", artefact) is None
+    assert small.find(first) is not None  # now the second was not used for longest
+    unfinished = cache.folder / ".qimport-entry-left"
+    unfinished.touch()
+    os.utime(unfinished, (1000, 1000))
+    small.store(third, artefact)
+    assert sorted(path.name for path in cache.folder.iterdir()) == [f"{k}.qimport" for k in (first, third)]
+    assert Cache(cache.folder, size - 1).store(fourth, artefact) is None
     assert not cache.entries()
 
 
@@ -322,7 +335,7 @@ def test_the_command_shows_and_clears(cache: Cache) -> None:
 
 def test_the_command_shows_damaged_entries(cache: Cache) -> None:
     cache.folder.mkdir()
-    (cache.folder / "name.qimport").write_bytes(b"nothing")
+    (cache.folder / f"{'0' * 64}.qimport").write_bytes(b"nothing")
     assert "(damaged)" in cli.succeed("cache")
 
 

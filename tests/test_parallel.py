@@ -385,7 +385,7 @@ def test_pools_have_code_for_every_architecture(architecture: Architecture) -> N
 
 
 def test_a_pool_for_one_processor_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qimport.codegen.pool._processors", lambda: 1)
+    monkeypatch.setattr("qimport.codegen.pool.processors", lambda: 1)
     pool = ThreadPool(4)
     assert pool.parallel_for == 0
     pool.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -14,6 +13,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from qimport.codegen import elf
+from qimport.codegen.host import processors
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
 
@@ -101,7 +101,7 @@ class ObjectWriter:
     def __init__(self, target: Target, progress: Progress | None = None) -> None:
         self._target = target
         self._progress = progress
-        threads = min(len(os.sched_getaffinity(0)), MOST_THREADS)
+        threads = min(processors(), MOST_THREADS)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="qimport-llvm")
         self._objects: list[Future[bytes]] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import platform
 import sys
 
@@ -69,3 +70,8 @@ def why_not_runnable(target: Target) -> str | None:
         return f"{target.name} code does not run on this {host.architecture.name} machine"
     missing = sorted(target.features - host.features)
     return f"this machine lacks {', '.join(missing)}" if missing else None
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

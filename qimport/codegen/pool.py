@@ -17,7 +17,7 @@ import threading
 from typing import Any
 
 from qimport.codegen.backend import engine_of, object_code
-from qimport.codegen.host import host_target
+from qimport.codegen.host import host_target, processors
 from qimport.codegen.pool_code import POOL_BYTES, pool_code, supports
 from qimport.codegen.target import Target
 
@@ -36,7 +36,7 @@ class ThreadPool:
 
     def __init__(self, threads: int) -> None:
         usable = sys.platform == "linux" and supports(host_target().architecture)
-        self._workers = min(threads, _processors()) - 1 if usable else 0
+        self._workers = min(threads, processors()) - 1 if usable else 0
         self._room = ctypes.create_string_buffer(POOL_BYTES + LINE)
         _keep(self._room)
         self.address = -(-ctypes.addressof(self._room) // LINE) * LINE
@@ -98,8 +98,3 @@ def _engine() -> Any:
 def _keep(thing: object) -> None:
     """Workers use it until the process ends, even when Python has already cleaned up."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-
-
-def _processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -104,7 +104,7 @@ def make_kernel(
             refs.append((number[value], value.is_constant, str(value.type)))
         for value in node.outputs:
             number[value] = len(number)
-        lines.append((node.op, tuple(refs), tuple(str(value.type) for value in node.outputs)))
+        lines.append((repr(node.op), tuple(refs), tuple(str(value.type) for value in node.outputs)))
     graph = Graph("kernel", tuple(inputs), (group.result,), group.nodes)
     operand_strides = tuple(map(strided.get, inputs)) if strided else ()
     key = (*lines, result_strides, in_place, operand_strides)
