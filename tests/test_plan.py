@@ -402,3 +402,13 @@ def test_a_bad_plan_is_our_bug(name: str) -> None:
     check_plan(plan)
     with pytest.raises(CompilerBug, match=f"kernel call 1: .* {complaint}"):
         check_plan(broken)
+
+
+def test_zeros_of_unlike_sign_share_no_code() -> None:
+    x = Value(TensorType("float32", (1, 2, 2, 1)), "x")
+    build, padded = Builder(), TensorType("float32", (1, 4, 4, 1))
+    sides = ((0, 1, 1, 0), (0, 1, 1, 0))
+    outputs = tuple(build.emit(prim.Pad(*sides, zero), (x,), padded) for zero in (0.0, -0.0))
+    plan = make_plan(Graph("zeros", (x,), outputs, tuple(build.nodes)))
+    first, second = (call.kernel for call in plan.calls if isinstance(call, KernelCall))
+    assert first.key != second.key
