@@ -10,7 +10,7 @@ emits the code tests once for many lanes and computes them again with integers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from qimport import prim
 from qimport.codegen.factors import FixedPointFacts
-from qimport.codegen.function import F32, I32, Index, KernelFunction, itemsize
+from qimport.codegen.function import F32, I32, Index, KernelFunction
 from qimport.codegen.isa.packs import packed_bytes, packed_words
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import X86_64, Target
@@ -26,11 +26,11 @@ from qimport.codegen.vector import (
     clamp_bytes,
     lanes_of,
     like,
+    load_section,
     magnitude,
     mangled,
     pairwise,
     shuffle,
-    splat,
     vector_type,
 )
 from qimport.ir.graph import Node
@@ -45,11 +45,6 @@ and the addition half a unit in the last place each: 256 * 2^-23 + 2^-16 + 2^-16
 _FURTHEST_FROM_INTEGER = float(np.nextafter(np.float32(0.5 - ERROR), np.float32(0)))
 _NEAREST, _MAGNITUDE_OF_LARGER = 0, 11
 """Immediates of VREDUCEPS (what rounding to the nearest integer takes away) and of VRANGEPS."""
-
-
-def vector_lanes(target: Target) -> int:
-    """float32 lanes of a register."""
-    return target.vector_bytes // 4
 
 
 def applies(layout: TableLayout, node: Node, target: Target) -> bool:
@@ -77,7 +72,7 @@ class ByteRequantizer:
         self.fn, self.b, self.node, self.layout, self.channel = fn, fn.b, node, layout, channel
         self.channels = lanes // repeat
         self.lanes = lanes
-        self.width = vector_lanes(fn.target)
+        self.width = fn.target.lanes
         clamp = layout.clamps[node]
         assert isinstance(clamp.op, prim.Clamp)
         self.clamp, self.dtype = clamp.op, clamp.outputs[0].type.dtype
@@ -100,7 +95,7 @@ class ByteRequantizer:
 
     def _float32(self, x: Any, channel: Index) -> tuple[Any, Any]:
         """round_half_even(x * scale); what is above int32 must be bounded before the conversion."""
-        product = self.b.fmul(self.b.sitofp(x, self._type(F32)), self._table("scale", channel))
+        product = self.b.fmul(self.b.sitofp(x, vector_type(F32, self.width)), self._table("scale", channel))
         bounded = _minimum(self.fn, product, like(product, self.clamp.high - self.clamp.zero_point))
         return rounded(self.fn, bounded), None
 
@@ -117,18 +112,23 @@ class ByteRequantizer:
         number = rounded(self.fn, value)
         return number, fraction(self.fn, value, number)
 
-    def _type(self, element: Any) -> Any:
-        return vector_type(element, self.width)
-
     def _table(self, role: str, channel: Index) -> Any:
         """One register of a table at ``channel``."""
-        section = self.layout.section(self.node, role)
-        base = self.fn.at(self.fn.tables, section.offset)
-        element = I32 if section.dtype == "int32" else F32
-        size = itemsize(section.dtype)
-        if section.count == 1:
-            return splat(self.fn, self.fn.load(base, element, size), self.width)
-        return self.fn.load(self.fn.element(base, channel, section.dtype), self._type(element), size)
+        return load_section(self.fn, self.layout.section(self.node, role), channel, self.width)
+
+
+def unless_in_doubt(
+    fn: KernelFunction, doubts: Sequence[Any], store: Callable[[], None], again: Callable[[], None]
+) -> None:
+    """Emit ``store``, and ``again`` in its place where any lane is in doubt; without ``doubts`` none is."""
+    if not doubts:
+        store()
+        return
+    with fn.b.if_else(in_doubt(fn, doubts), likely=False) as (rare, usual):
+        with rare:
+            again()
+        with usual:
+            store()
 
 
 def in_doubt(fn: KernelFunction, distances: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ from qimport import prim
 from qimport.codegen import arithmetic, byte_requantize
 from qimport.codegen.activation16 import emit_activation16
 from qimport.codegen.conversion import convert
-from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction, itemsize
+from qimport.codegen.function import ELEMENTS, F32, F64, Index, KernelFunction
 from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.lookup import interpolate, look_up
 from qimport.codegen.math import emit_function
@@ -20,7 +20,13 @@ from qimport.codegen.rounding import divide_away, to_int32
 from qimport.codegen.scale_codes import scale_codes
 from qimport.codegen.tables import DivisionFacts, TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import clamp_signed, leading_zeros, like, repeated, retyped, splat, vector_type
+from qimport.codegen.vector import (
+    clamp_signed,
+    leading_zeros,
+    like,
+    load_section,
+    retyped,
+)
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Graph, Node, Operation, Value
 from qimport.ir.types import INTEGER_RANGE
@@ -61,15 +67,9 @@ class Emission:
         if not value.is_constant:
             raise CompilerBug(f"operand %{value.name} of an elementwise node was not loaded")
         section = self.layout.section(value)
-        base, element = self.fn.at(self.fn.tables, section.offset), ELEMENTS[section.dtype]
-        align = itemsize(section.dtype)
-        if section.count == 1:
-            return splat(self.fn, self.fn.load(base, element, align), self.lanes)
-        if section.count != value.type.shape[-1]:
+        if section.count != 1 and section.count != value.type.shape[-1]:
             raise CompilerBug(f"constant %{value.name} is neither uniform nor per channel")
-        place = self.fn.element(base, self.channel, section.dtype)
-        channels = self.fn.load(place, vector_type(element, self.lanes // self.repeat), align)
-        return repeated(self.fn, channels, self.repeat)
+        return load_section(self.fn, section, self.channel, self.lanes, self.repeat)
 
 
 Emitter = Callable[[Emission, Node, Any], Any]
@@ -178,9 +178,7 @@ def _lut16(at: Emission, node: Node, op: prim.Lut16) -> Any:
 
 def _pair_sum(at: Emission, node: Node, op: prim.PairSum) -> Any:
     def number(role: str) -> Any:
-        section = at.layout.section(node, role)
-        place = at.fn.at(at.fn.tables, section.offset)
-        return at.fn.load(place, ELEMENTS[section.dtype], itemsize(section.dtype))
+        return load_section(at.fn, at.layout.section(node, role), 0, 1)
 
     return PairSummer(at.fn, node, number).emit(at.operand(node, 0), at.operand(node, 1))
 

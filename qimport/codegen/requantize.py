@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from qimport import prim
 from qimport.codegen.factors import FixedPointFacts, has_neon_rounding
-from qimport.codegen.function import ELEMENTS, F32, F64, I32, I64, Index, KernelFunction, index, itemsize
+from qimport.codegen.function import F32, F64, I32, I64, Index, KernelFunction, index
 from qimport.codegen.rounding import small_even, to_float, to_int32
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.vector import (
@@ -21,6 +21,7 @@ from qimport.codegen.vector import (
     clamp_signed,
     constant,
     like,
+    load_section,
     repeated,
     shuffle,
     splat,
@@ -73,13 +74,7 @@ class Rescaler:
     def _table(self, role: str) -> Any:
         """A table at this channel: one value for every lane, or a vector of them."""
         section = self.layout.section(self.node, role)
-        base = self.fn.at(self.fn.tables, section.offset)
-        size = itemsize(section.dtype)
-        if section.count == 1:
-            return splat(self.fn, self.fn.load(base, ELEMENTS[section.dtype], size), self.lanes)
-        place = self.fn.element(base, self.channel, section.dtype)
-        channels = vector_type(ELEMENTS[section.dtype], self.lanes // self.repeat)
-        return repeated(self.fn, self.fn.load(place, channels, size), self.repeat)
+        return load_section(self.fn, section, self.channel, self.lanes, self.repeat)
 
     def _plane(self, role: str) -> Any:
         """A plane of a 64-bit table: every second channel, one 64-bit lane for two lanes."""

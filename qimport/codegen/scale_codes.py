@@ -28,7 +28,7 @@ def scale_codes(fn: KernelFunction, node: Node, codes: Any, lows: Any, highs: An
     extend = fn.b.sext if node.inputs[0].type.dtype == "int8" else fn.b.zext
     wide = extend(codes, retyped(codes, I32))
     x = fn.b.sub(wide, like(wide, op.input_zero))
-    lanes, width = lanes_of(x), fn.target.vector_bytes // 4
+    lanes, width = lanes_of(x), fn.target.lanes
     if fn.target.architecture is not X86_64 or lanes < width:
         total = fn.b.add(_total(fn, op, _by_words, x, lows, highs, rest), like(x, op.zero_point))
         return fn.b.trunc(clamp_signed(fn, total, op.low, op.high), retyped(total, I8))

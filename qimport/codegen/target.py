@@ -127,6 +127,11 @@ class Target:
         )
 
     @property
+    def lanes(self) -> int:
+        """Lanes of 32 bits in such a register."""
+        return self.vector_bytes // 4
+
+    @property
     def needs_tile_permission(self) -> bool:
         """Whether a process must ask Linux for the AMX tile state before running this code."""
         return "amx-int8" in self.features

@@ -24,7 +24,7 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     speculation = _Speculation(elements, kernel, layout)
 
     def block(position: list[Index], width: int) -> None:
-        if in_floats and width % byte_requantize.vector_lanes(target) == 0:
+        if in_floats and width % target.lanes == 0:
             speculation.block(position, width)
         else:
             elements.store(position, elements.computed(position, width))
@@ -72,14 +72,12 @@ class _Speculation:
         """Compute and store ``width`` results; operands that they overwrite are read before."""
         fn, doubts = self.elements.fn, list[Any]()
         result = self.elements.computed(position, width, doubts)
-        if not doubts:
-            self.elements.store(position, result)
-            return
-        with fn.b.if_else(byte_requantize.in_doubt(fn, doubts), likely=False) as (rare, usual):
-            with rare:
-                fn.call(self._exactly(width), [index(number) for number in position])
-            with usual:
-                self.elements.store(position, result)
+        byte_requantize.unless_in_doubt(
+            fn,
+            doubts,
+            lambda: self.elements.store(position, result),
+            lambda: fn.call(self._exactly(width), [index(number) for number in position]),
+        )
 
     def _exactly(self, width: int) -> Any:
         """The function that does the same with integers: rarely called, so out of the way."""

@@ -28,11 +28,11 @@ class Finisher:
 
     def __init__(self, fn: KernelFunction, kernel: Kernel, target: Target, layout: TableLayout) -> None:
         self.fn, self.kernel, self.target, self.layout = fn, kernel, target, layout
-        self.lanes = target.vector_bytes // 4
+        self.lanes = target.lanes
         self.masked = target.has("avx512")
         self.dtype = kernel.root.outputs[0].type.dtype
         self.in_floats = any(byte_requantize.applies(layout, node, target) for node in kernel.epilogue)
-        self.epilogue = _Epilogue(fn, kernel, layout, self.in_floats)
+        self.epilogue = _Epilogue(fn, kernel, layout)
         self.functions: dict[tuple[Any, ...], Any] = {}
         self.spilled: Any = None
 
@@ -179,7 +179,7 @@ class Finisher:
         if key not in self.functions:
             inner = self.fn.private("_".join(map(str, key)), (PTR, I64, I64, I64))
             self.functions[key] = inner.function
-            body(_Epilogue(inner, self.kernel, self.layout, self.in_floats), *inner.extra)
+            body(_Epilogue(inner, self.kernel, self.layout), *inner.extra)
             inner.finish()
         caller.call(self.functions[key], arguments)
 
@@ -214,8 +214,8 @@ class _Tile:
 class _Epilogue:
     """Emits a kernel's elementwise nodes and stores into one function."""
 
-    def __init__(self, fn: KernelFunction, kernel: Kernel, layout: TableLayout, in_floats: bool) -> None:
-        self.fn, self.kernel, self.layout, self.in_floats = fn, kernel, layout, in_floats
+    def __init__(self, fn: KernelFunction, kernel: Kernel, layout: TableLayout) -> None:
+        self.fn, self.kernel, self.layout = fn, kernel, layout
         self.sources = [
             replace(source, strides=self._flat_strides(source.value, source.strides[-1:]))
             for source in access.sources(fn, kernel, layout, kernel.epilogue)
@@ -259,15 +259,7 @@ class _Epilogue:
                 row = shuffle(self.fn, result, result, part) if len(pixels) > 1 else result
                 self._store(row, pixel, channel, valid)
 
-        if not doubts:
-            store()
-            return
-        in_doubt = byte_requantize.in_doubt(self.fn, doubts)
-        with self.fn.b.if_else(in_doubt, likely=False) as (rare, usual):
-            with rare:
-                again()
-            with usual:
-                store()
+        byte_requantize.unless_in_doubt(self.fn, doubts, store, again)
 
     def _loaded(self, pixels: Sequence[Index], channel: Index, lanes: int, valid: int) -> dict[Value, Any]:
         """The elements of every operand."""

@@ -61,7 +61,7 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     fn = access.start(module, name, kernel, target)
     depthwise = _Depthwise(fn, kernel, target, layout)
     batch, rows, width, channels = kernel.result.type.shape
-    lanes = target.vector_bytes // 4
+    lanes = target.lanes
 
     def row(place: list[Index]) -> None:
         def block(channel: Index, count: int) -> None:
