@@ -14,6 +14,7 @@ from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
 from qimport.codegen.isa.taps import TAP_PRODUCTS, TapProduct
 from qimport.codegen.kernels import (
     SKELETONS,
+    byte_window,
     depthwise_blocks,
     mac,
     mac_amx,
@@ -25,6 +26,7 @@ from qimport.codegen.kernels import (
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
+from qimport.ir.graph import Operation
 from qimport.lower.kernel import Kernel
 
 Emit = Callable[[Any, str, Kernel, Target, TableLayout], Any]
@@ -118,19 +120,27 @@ MAC_ROWS: tuple[Row, ...] = (
 )
 """Rows for ``prim.mac``, best first. Depthwise layers never reach the tile rows on any target."""
 
+WINDOW_ROWS = (Row("window_bytes", byte_window.emit, _anywhere, byte_window.applies),)
+"""Rows for ``prim.window`` before the generic one."""
+
 GENERIC_ROWS = {
     root: Row(f"{emit.__module__.rpartition('.')[2]}_generic", emit, _anywhere)
     for root, emit in SKELETONS.items()
 }
-"""The row of every other root."""
+"""The last row of every root but ``prim.mac``."""
+
+ROWS: dict[type[Operation], tuple[Row, ...]] = {
+    **{root: (row,) for root, row in GENERIC_ROWS.items()},
+    prim.Window: (*WINDOW_ROWS, GENERIC_ROWS[prim.Window]),
+    prim.Mac: MAC_ROWS,
+}
+"""The rows of every root, best first."""
 
 
 def rows_for(kernel: Kernel, target: Target) -> list[Row]:
     """Every row that can compute ``kernel`` on ``target``, best first."""
-    if isinstance(kernel.root.op, prim.Mac):
-        return [row for row in MAC_ROWS if row.available(target) and row.applies(kernel)]
-    row = GENERIC_ROWS.get(type(kernel.root.op))
-    return [row] if row is not None else []
+    rows = ROWS.get(type(kernel.root.op), ())
+    return [row for row in rows if row.available(target) and row.applies(kernel)]
 
 
 def choose(kernel: Kernel, target: Target) -> Row:

@@ -11,7 +11,7 @@ import numpy as np
 from qimport import prim
 from qimport.codegen.elementwise import emit_nodes, preferred_lanes
 from qimport.codegen.function import ELEMENTS, I64, Index, KernelFunction, index
-from qimport.codegen.kernels import access, byte_window
+from qimport.codegen.kernels import access
 from qimport.codegen.kernels.accumulate import Accumulator
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -32,8 +32,6 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     op, x = kernel.root.op, kernel.root.inputs[0]
     if not isinstance(op, prim.Window) or x is None:
         raise CompilerBug(f"{kernel.root.op.NAME} is not a window")
-    if byte_window.applies(kernel):
-        return byte_window.emit(module, name, kernel, target, layout)
     fn = access.start(module, name, kernel, target)
     pooling = _Pooling(fn, kernel, layout, op, x)
     batches, height, width, channels = kernel.result.type.shape
