@@ -7,7 +7,6 @@ outputs for the given inputs, and ``("time", ...)``, which calls it on the same 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qimport.worker import serve
+from qimport.worker import serve, successive_calls
 
 Array = npt.NDArray[Any]
 
@@ -61,13 +60,7 @@ class Worker:
 
     def time(self, calls: int) -> list[float]:
         """Seconds of each of ``calls`` calls after an untimed one."""
-        infer, seconds = self._request.infer, []
-        infer()
-        for _ in range(calls):
-            start = time.perf_counter()
-            infer()
-            seconds.append(time.perf_counter() - start)
-        return seconds
+        return successive_calls(self._request.infer, calls)
 
 
 def _say_first() -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol
@@ -10,7 +9,7 @@ from typing import Any, Protocol
 from qimport.arrays import Array
 from qimport.errors import ArgumentError, QimportError, unknown_name
 from qimport.oracle import Oracle, Resize
-from qimport.worker import WorkerDied, WorkerProcess
+from qimport.worker import WorkerDied, WorkerProcess, successive_calls
 
 PEERS: dict[str, str] = {
     "tflite": "the TFLite interpreter's default: XNNPACK",
@@ -63,13 +62,7 @@ class Bound:
 
     def turn(self, calls: int) -> list[float]:
         """Seconds of each call after an untimed one."""
-        call, clock, seconds = self._call, time.perf_counter, []
-        call()
-        for _ in range(calls):
-            start = clock()
-            call()
-            seconds.append(clock() - start)
-        return seconds
+        return successive_calls(self._call, calls)
 
 
 class TfLite:

@@ -64,6 +64,15 @@ define internal void @wake(ptr %word, i32 %count) nounwind {
   ret void
 }
 
+; Whether parts of a ticket are not taken.
+define internal i1 @left(i64 %ticket) nounwind {
+  %part = and i64 %ticket, $most_parts
+  %counted = lshr i64 %ticket, 16
+  %count = and i64 %counted, $most_parts
+  %left = icmp ult i64 %part, %count
+  ret i1 %left
+}
+
 ; Takes and runs one part; false if none is left.
 define internal i1 @take(ptr %pool) nounwind {
 entry:
@@ -73,10 +82,7 @@ entry:
   br label %look
 look:
   %ticket = load atomic i64, ptr %ticket.at acquire, align 8
-  %part = and i64 %ticket, $most_parts
-  %counted = lshr i64 %ticket, 16
-  %count = and i64 %counted, $most_parts
-  %left = icmp ult i64 %part, %count
+  %left = call i1 @left(i64 %ticket)
   br i1 %left, label %claim, label %none
 claim:
   %task = load atomic ptr, ptr %task.at monotonic, align 8
@@ -86,6 +92,7 @@ claim:
   %mine = extractvalue { i64, i1 } %exchange, 1
   br i1 %mine, label %run, label %look
 run:
+  %part = and i64 %ticket, $most_parts
   call void %task(ptr %context, i64 %part)
   %remaining.at = getelementptr %pool, ptr %pool, i32 0, i32 6
   %before = atomicrmw sub ptr %remaining.at, i32 1 seq_cst
@@ -124,10 +131,7 @@ rest:
 lie:
   atomicrmw add ptr %sleepers.at, i32 1 seq_cst
   %ticket = load atomic i64, ptr %ticket.at seq_cst, align 8
-  %part = and i64 %ticket, $most_parts
-  %counted = lshr i64 %ticket, 16
-  %count = and i64 %counted, $most_parts
-  %left = icmp ult i64 %part, %count
+  %left = call i1 @left(i64 %ticket)
   br i1 %left, label %rise, label %nap
 nap:
   %upper = lshr i64 %ticket, 32

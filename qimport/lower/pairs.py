@@ -21,7 +21,7 @@ from qimport.fixedpoint import Int
 from qimport.ir.graph import Graph, Node, Numerics, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.lower.cones import Cones
-from qimport.lower.products import Bilinear, equal_scaling
+from qimport.lower.products import Bilinear, between, equal_scaling, offset_bounds
 from qimport.lower.rule import Emitter, plain
 from qimport.prim.pair import CODES, FACTOR_BITS, LARGEST_SHIFT, SMALLEST_SHIFT, STEP_BITS
 from qimport.qnn.unary import code_range
@@ -191,11 +191,9 @@ def equal_sum(codes: Int, operands: Sequence[Int], weights: tuple[float, float])
 
 def _common_offset(codes: Int, sums: Int, shift: int) -> int | None:
     """An offset with which every sum, shifted, is the code; beyond it where the code is a bound."""
-    low, high = codes.min(), codes.max()
-    above, below = codes > low, codes < high
-    least = np.max((codes << shift) - sums, initial=-(1 << 62), where=above)
-    most = np.min(((codes + 1) << shift) - 1 - sums, initial=1 << 62, where=below)
-    return int(least + most) // 2 if least <= most else None
+    least, most = offset_bounds(codes, sums, shift, 1 << 62)
+    found = between(least.max(), most.min())
+    return None if found is None else int(found)
 
 
 def _aligned(a: Value, b: Value) -> bool:

@@ -64,24 +64,26 @@ def equal_scaling(codes: Int, operands: tuple[Int, Int], real: Bilinear) -> Code
         return None
     slope = np.rint(np.ldexp(slopes, shift)).astype(np.int64)
     x = operands[0] - input_zero
-    least, most = _offsets(codes, zero_point, x[:, np.newaxis] * slope, shift)
+    least, most = offset_bounds(codes - zero_point, x[:, np.newaxis] * slope, shift, FARTHEST)
     above, below = x >= 0, x < 0
-    rest = _between(np.max(least[above], initial=-FARTHEST), np.min(most[above], initial=FARTHEST))
-    negative = _between(np.max(least[below], 0, initial=-FARTHEST), np.min(most[below], 0, initial=FARTHEST))
+    rest = between(np.max(least[above], initial=-FARTHEST), np.min(most[above], initial=FARTHEST))
+    negative = between(np.max(least[below], 0, initial=-FARTHEST), np.min(most[below], 0, initial=FARTHEST))
     if rest is None or negative is None or np.any(np.abs(rest - negative) >= FARTHEST):
         return None
     op = prim.ScaleCodes(input_zero, shift, zero_point, int(codes.min()), int(codes.max()))
     return CodeScaling(op, int(rest), *limbs(slope, rest - negative))
 
 
-def _offsets(codes: Int, zero_point: int, products: Int, shift: int) -> tuple[Int, Int]:
-    """The least and the largest offset that gives each code; unbounded beyond where it is a bound."""
-    centred = codes - zero_point
-    least = np.where(codes > codes.min(), (centred << shift) - products, -FARTHEST)
-    most = np.where(codes < codes.max(), ((centred + 1) << shift) - 1 - products, FARTHEST)
+def offset_bounds(codes: Int, sums: Int, shift: int, farthest: int) -> tuple[Int, Int]:
+    """The least and the largest offset with which each sum, shifted, is the code.
+
+    ``farthest`` stands for no bound: beyond the least and the largest code results are clamped.
+    """
+    least = np.where(codes > codes.min(), (codes << shift) - sums, -farthest)
+    most = np.where(codes < codes.max(), ((codes + 1) << shift) - 1 - sums, farthest)
     return least, most
 
 
-def _between(least: Any, most: Any) -> Any:
+def between(least: Any, most: Any) -> Any:
     """Numbers between both; None where there are none."""
     return None if np.any(least > most) else (least + most) // 2

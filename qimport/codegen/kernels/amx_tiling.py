@@ -7,6 +7,7 @@ copy of the activations of a block in aligned rows that hold all runs of a pixel
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 from qimport.codegen.kernels import mac
@@ -230,6 +231,7 @@ class Tiling:
         return bytes(data)
 
 
+@functools.cache
 def choose(geometry: mac.Geometry, planes: int) -> Tiling | None:
     """The cheapest way to cut a geometry; None if there is none."""
     ways = [Tiling(geometry, planes, gathered) for gathered in (False, True)]
