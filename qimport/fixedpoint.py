@@ -9,6 +9,8 @@ every intermediate is rounded to float32.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,14 +21,31 @@ IntLike = int | npt.NDArray[Any]
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
-Rounding = Literal["double_away", "double_up", "single_up", "float32_even", "float64_away"]
+Rounding = Literal[
+    "double_away",
+    "double_up",
+    "exact_up",
+    "exact_up_saturated",
+    "narrow_up",
+    "single_up",
+    "float32_even",
+    "float64_away",
+    "float64_away_saturated",
+]
 """How ``prim.rescale`` rounds.
 
-double_away   gemmlowp: high multiply rounded half up, then right shift rounded half away (BUILTIN_REF)
-double_up     ruy: high multiply rounded half up, then right shift rounded half up (optimized kernels)
-single_up     64-bit accumulators: times a multiplier of 16 bits, one right shift rounded half up
-float32_even  XNNPACK: float32 product rounded half to even
-float64_away  float64 product rounded half away from zero (reference FULLY_CONNECTED)
+double_away             gemmlowp: high multiply rounded half up, then right shift rounded half away
+                        (BUILTIN_REF)
+double_up               ruy on x86: high multiply rounded half up, then right shift rounded half up
+exact_up                ruy on ARM: high multiply rounded down, then right shift rounded half up: together
+                        the exact product is rounded once
+exact_up_saturated      XNNPACK on ARM: the same, but left shifts saturate instead of wrapping
+narrow_up               XNNPACK on little ARM cores: rounded to 16 bits, then a high multiply of 16 bits
+single_up               64-bit accumulators: times a multiplier of 16 bits, one right shift rounded half up
+float32_even            XNNPACK: float32 product rounded half to even
+float64_away            float64 product rounded half away from zero (reference FULLY_CONNECTED); what leaves
+                        int32 becomes INT32_MIN
+float64_away_saturated  the same on ARM, where it becomes the nearest int32
 """
 
 
@@ -43,9 +62,14 @@ def round_away(value: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
     return np.asarray(np.where(np.abs(x - truncated) >= 0.5, truncated + np.sign(x), truncated), x.dtype)
 
 
-def float_to_int32(value: npt.ArrayLike) -> Int:
-    """C conversion of already rounded floats to int32 as x86 does it: NaN and out-of-range give INT32_MIN."""
+def float_to_int32(value: npt.ArrayLike, saturate: bool = False) -> Int:
+    """C conversion of already rounded floats to int32.
+
+    As x86 does it, NaN and what is out of range give INT32_MIN. ARM saturates, and NaN gives 0.
+    """
     x = np.asarray(value, np.float64)
+    if saturate:
+        return np.clip(np.where(np.isnan(x), 0, x), INT32_MIN, INT32_MAX).astype(np.int64)
     valid = (x >= INT32_MIN) & (x <= INT32_MAX)
     return np.where(valid, np.where(valid, x, 0), INT32_MIN).astype(np.int64)
 
@@ -119,6 +143,39 @@ def multiply_by_quantized_multiplier(
     raise ValueError(f"{rounding} is not a fixed-point rounding")
 
 
+def multiply_rounding_once(
+    value: IntLike, multiplier: IntLike, exponent: IntLike, saturate: bool = False
+) -> Int:
+    """value * multiplier * 2^(exponent - 31), rounded half up once.
+
+    Exponents from 0 on shift ``value`` left by one more and the product right by one; the left shift wraps
+    modulo 2^32 (ruy's NEON kernels), or saturates (XNNPACK's ``rndnu`` requantization).
+    """
+    exponent = np.asarray(exponent, np.int64)
+    right = np.maximum(-exponent, 1)
+    shifted = np.asarray(value, np.int64) << (exponent + right)
+    high = ((saturate32(shifted) if saturate else wrap32(shifted)) * np.asarray(multiplier, np.int64)) >> 31
+    return rounding_shift_right_up(high, right)
+
+
+def narrow_multiplier(scale: float) -> tuple[int, int]:
+    """(multiplier, exponent) of 16 bits, scale = multiplier * 2^(exponent - 15), from a float32 scale."""
+    multiplier, exponent = quantize_multiplier(scale)
+    narrow = (multiplier + 2**15) >> 16
+    return (narrow // 2, exponent + 1) if narrow == 2**15 else (narrow, exponent)
+
+
+def multiply_in_16_bits(value: IntLike, multiplier: IntLike, exponent: IntLike) -> Int:
+    """XNNPACK's ``rndnu16`` requantization: value * 2^exponent as int16, times multiplier / 2^15.
+
+    Both steps round half up and saturate.
+    """
+    x, exponent = np.asarray(value, np.int64), np.asarray(exponent, np.int64)
+    left = saturate32(x << np.maximum(exponent, 0))
+    shifted = rounding_shift_right_up(left, np.maximum(-exponent, 0))
+    return _high_mul16(np.clip(shifted, INT16_MIN, INT16_MAX), multiplier)
+
+
 def reduced_multiplier(multiplier: IntLike) -> Int:
     """The 16-bit multiplier that :func:`multiply_by_quantized_multiplier_64` makes of a 32-bit one."""
     m = np.asarray(multiplier, np.int64)
@@ -141,9 +198,28 @@ def rescale_float32_even(value: IntLike, scale: npt.ArrayLike) -> Int:
     return np.clip(np.rint(product).astype(np.float64), INT32_MIN, INT32_MAX).astype(np.int64)
 
 
-def rescale_float64_away(value: IntLike, scale: npt.ArrayLike) -> Int:
-    """Reference FULLY_CONNECTED: float64 product, half away from zero; out of range gives INT32_MIN."""
-    return float_to_int32(round_away(np.asarray(value, np.int64).astype(np.float64) * np.asarray(scale)))
+def rescale_float64_away(value: IntLike, scale: npt.ArrayLike, saturate: bool = False) -> Int:
+    """Reference FULLY_CONNECTED: float64 product, half away from zero, converted to int32."""
+    product = round_away(np.asarray(value, np.int64).astype(np.float64) * np.asarray(scale))
+    return float_to_int32(product, saturate)
+
+
+_RESCALES: dict[Rounding, Callable[..., Int]] = {
+    "double_away": multiply_by_quantized_multiplier,
+    "double_up": partial(multiply_by_quantized_multiplier, rounding="double_up"),
+    "exact_up": multiply_rounding_once,
+    "exact_up_saturated": partial(multiply_rounding_once, saturate=True),
+    "narrow_up": multiply_in_16_bits,
+    "single_up": multiply_by_quantized_multiplier_64,
+    "float32_even": rescale_float32_even,
+    "float64_away": rescale_float64_away,
+    "float64_away_saturated": partial(rescale_float64_away, saturate=True),
+}
+
+
+def rescale(value: IntLike, rounding: Rounding, *factors: npt.NDArray[Any]) -> Int:
+    """``value`` times a real factor: (multiplier, exponent), or one float for the roundings named so."""
+    return _RESCALES[rounding](value, *factors)
 
 
 def exp_on_negative_values(value: IntLike, integer_bits: int = 5) -> Int:

@@ -49,7 +49,7 @@ def sums_near_the_middle(
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("rounding", ["double_away", "double_up", "float32_even"])
+@pytest.mark.parametrize("rounding", ["double_away", "double_up", "exact_up", "float32_even"])
 @pytest.mark.parametrize("name", TARGETS)
 def test_sums_near_the_middle_of_two_integers(name: str, rounding: str, dtype: str) -> None:
     target = resolve_target(name)

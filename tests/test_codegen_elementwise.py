@@ -11,12 +11,21 @@ from kernel_harness import check, kernel_of
 from qimport import prim
 from qimport.codegen.host import host_target, resolve_target, why_not_runnable
 from qimport.codegen.tables import TableLayout, specialization
-from qimport.fixedpoint import Rounding, quantize_multiplier
+from qimport.fixedpoint import Rounding, narrow_multiplier, quantize_multiplier
 from qimport.ir.graph import Array, Builder, Value
 from qimport.ir.types import TensorType
 
 SIZES = (1, 3, 8, 15, 17, 33, 64, 70)
-ROUNDINGS: tuple[Rounding, ...] = ("double_away", "double_up", "float32_even", "float64_away")
+ROUNDINGS: tuple[Rounding, ...] = (
+    "double_away",
+    "double_up",
+    "exact_up",
+    "exact_up_saturated",
+    "narrow_up",
+    "float32_even",
+    "float64_away",
+    "float64_away_saturated",
+)
 EXTREMES = np.array([-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1, 2**30, -(2**30), 2**24 + 1, -(2**24) - 1])
 
 
@@ -38,8 +47,9 @@ def accumulators(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def factors(rounding: Rounding, scales: np.ndarray) -> list[Array]:
     """The constant operands of a rescale."""
-    if rounding in ("double_away", "double_up"):
-        pairs = [quantize_multiplier(float(scale)) for scale in scales]
+    if not rounding.startswith("float"):
+        parts = narrow_multiplier if rounding == "narrow_up" else quantize_multiplier
+        pairs = [parts(float(scale)) for scale in scales]
         return [np.array(column, np.int32) for column in zip(*pairs, strict=True)]
     return [scales.astype(rounding.split("_")[0])]
 

@@ -139,6 +139,33 @@ def test_modes_part_at_negative_ties() -> None:
     assert multiply(values, 2**30, -1, "double_up").tolist() == [-1, 2]
 
 
+@given(int32s, multipliers, exponents)
+def test_multiply_rounding_once(value: int, multiplier: int, exponent: int) -> None:
+    """The exact product rounded half up, if only the left shift leaves the value alone."""
+    shifted = value << max(exponent + 1, 0)
+    exact = up(Fraction(value * multiplier) * Fraction(2) ** (exponent - 31))
+    if wrapped(shifted) == shifted:
+        assert fp.multiply_rounding_once(value, multiplier, exponent) == exact
+        assert fp.multiply_rounding_once(value, multiplier, exponent, saturate=True) == exact
+    elif exponent >= 0:
+        assert fp.multiply_rounding_once(value, multiplier, exponent) == up(
+            Fraction(wrapped(shifted) * multiplier, 2**32)
+        )
+        bound = fp.INT32_MAX if value > 0 else fp.INT32_MIN
+        saturated = up(Fraction(bound * multiplier, 2**32))
+        assert fp.multiply_rounding_once(value, multiplier, exponent, saturate=True) == saturated
+
+
+@given(int32s, st.floats(2.0**-31, 255.0, width=32))
+def test_multiply_in_16_bits(value: int, scale: float) -> None:
+    """First to int16, then times 16 bits, both half up and within int16."""
+    multiplier, exponent = fp.narrow_multiplier(scale)
+    assert 2**14 <= multiplier < 2**15
+    assert abs(multiplier * 2.0 ** (exponent - 15) / scale - 1) <= 2.0**-14
+    narrow = min(max(up(Fraction(value) * Fraction(2) ** exponent), -(2**15)), 2**15 - 1)
+    assert fp.multiply_in_16_bits(value, multiplier, exponent) == up(Fraction(narrow * multiplier, 2**15))
+
+
 def test_a_float_rounding_has_no_multiplier() -> None:
     with pytest.raises(ValueError, match="float32_even"):
         fp.multiply_by_quantized_multiplier(1, 2**30, 0, "float32_even")
@@ -157,6 +184,8 @@ def test_rescale_float64_away(value: int, scale: float) -> None:
     rounded = away(Fraction(float(value) * scale))
     inside = fp.INT32_MIN <= rounded <= fp.INT32_MAX
     assert fp.rescale_float64_away(value, scale) == (rounded if inside else fp.INT32_MIN)
+    saturated = min(max(rounded, fp.INT32_MIN), fp.INT32_MAX)
+    assert fp.rescale_float64_away(value, scale, saturate=True) == saturated
 
 
 @given(st.integers(0, fp.INT32_MAX))

@@ -5,11 +5,12 @@ double roundings are one shift of one 64-bit number (n is 2^31 for ``double_away
 
     double rounding of x * m / 2^(31 + s) = (x * m + 2^30 + 2^(30 + s) - n) >> (31 + s)
 
-and for s = 0 it is (x * m + 2^30) >> 31. Adding 2^62 makes the sum non-negative, so that a logical shift will
-do (SSE2 and AVX2 have no 64-bit arithmetic one); it comes out as 2^(31 - s), which is subtracted afterwards,
-together with the zero point of a following clamp.
+and for s = 0 it is (x * m + 2^30) >> 31. A product that is rounded only once lacks the first 2^30; its s is
+at least 1, with one more bit of left shift where that takes it. Adding 2^62 makes the sum non-negative, so
+that a logical shift will do (SSE2 and AVX2 have no 64-bit arithmetic one); it comes out as 2^(31 - s), which
+is subtracted afterwards, together with the zero point of a following clamp.
 
-NEON needs none of this: SQRDMULH and SRSHL are the two roundings.
+NEON needs none of this: SQRDMULH (SQDMULH for a product rounded once) and SRSHL are the roundings.
 """
 
 from __future__ import annotations
@@ -54,12 +55,16 @@ class FixedPointFacts:
 
 @dataclass(frozen=True)
 class FixedPointFactors:
-    """Per channel (or one): multiplier, left shift, right shift, and whether negatives are corrected."""
+    """Per channel (or one): multiplier, left shift, right shift, and whether negatives are corrected.
+
+    ``exact`` products are rounded once: their addend lacks 2^30.
+    """
 
     multiplier: Ints
     left: Ints
     right: Ints
     negative: npt.NDArray[np.bool_]
+    exact: bool
 
     @staticmethod
     def of(node: Node) -> FixedPointFactors:
@@ -77,8 +82,16 @@ class FixedPointFactors:
         )
         if np.any(multiplier < 0) or np.any(exponent < -31) or np.any(exponent > 31):
             raise CompilerBug(f"{op.NAME} with a multiplier below zero or an exponent outside -31..31")
-        right = np.maximum(-exponent, np.where(multiplier == 0, 1, 0))  # zero stays zero for any shift
-        return FixedPointFactors(multiplier, np.maximum(exponent, 0), right, away & (right > 0))
+        # Zero stays zero for any shift.
+        right = np.maximum(-exponent, 1 if op.exact else np.where(multiplier == 0, 1, 0))
+        left = np.maximum(exponent + right if op.exact else exponent, 0)
+        return FixedPointFactors(multiplier, left, right, away & (right > 0), op.exact)
+
+    @property
+    def addend(self) -> Ints:
+        """What is added to products before their shift."""
+        second = np.where(self.right > 0, 1 << (30 + self.right), 0)
+        return np.asarray((1 << 62) + (0 if self.exact else 1 << 30) + second)
 
     @property
     def facts(self) -> FixedPointFacts:
@@ -141,8 +154,8 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
     """
     op = node.op
     assert isinstance(op, prim.Rescale)
-    if op.rounding == "single_up":
-        yield from _single(node)
+    if op.rounding in ("single_up", "narrow_up"):
+        yield from (_single if op.rounding == "single_up" else _narrow)(node)
         return
     if not op.fixed_point:
         yield "scale", _content(node, 1)
@@ -160,7 +173,7 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
         yield from _speculated(of)
     zero_point = clamp.op.zero_point if clamp is not None and isinstance(clamp.op, prim.Clamp) else 0
     yield "offset", (zero_point - (1 << (31 - of.right))).astype(np.int32)
-    yield from _planes("addend", (1 << 62) + (1 << 30) + np.where(of.right > 0, 1 << (30 + of.right), 0))
+    yield from _planes("addend", of.addend)
     even, odd = _split(31 + of.right)
     yield "shift.even", even
     yield "shift.odd", odd - 32 if of.facts.right else odd
@@ -171,7 +184,8 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
 def _speculated(of: FixedPointFactors) -> Iterator[tuple[str, Array]]:
     """The real factor in float32, what is added to its products, and which of those change sign with them."""
     yield "factor", np.ldexp(of.multiplier.astype(np.float64), -31 - of.right).astype(np.float32)
-    yield "nudge", np.where(of.right > 0, np.ldexp(1.0, -1 - of.right), 0.0).astype(np.float32)
+    nudged = (of.right > 0) & (not of.exact)
+    yield "nudge", np.where(nudged, np.ldexp(1.0, -1 - of.right), 0.0).astype(np.float32)
     if of.facts.negative == "some":
         yield "sign", np.where(of.negative, -(2**31), 0).astype(np.int32)
 
@@ -184,6 +198,16 @@ def _single(node: Node) -> Iterator[tuple[str, Array]]:
     yield "multiplier", fixedpoint.reduced_multiplier(multiplier)
     yield "addend", np.int64(1) << (14 - exponent)
     yield "shift", 15 - exponent
+
+
+def _narrow(node: Node) -> Iterator[tuple[str, Array]]:
+    """A multiplier of 16 bits and both shifts, of which the right one leaves the bit that decides."""
+    multiplier, exponent = (_content(node, position) for position in (1, 2))
+    if np.any(exponent > 30) or np.any(exponent < -31):
+        raise CompilerBug(f"{node.op.NAME} narrow_up with an exponent outside -31..30")
+    yield "multiplier", multiplier.astype(np.int32)
+    yield "left", np.where(exponent < 0, 0, exponent + 1).astype(np.int32)
+    yield "right", np.maximum(-exponent - 1, 0).astype(np.int32)
 
 
 def _split(table: Ints) -> tuple[Ints, Ints]:

@@ -22,6 +22,7 @@ from qimport.codegen.vector import (
     constant,
     like,
     load_section,
+    mangled,
     repeated,
     shuffle,
     splat,
@@ -56,12 +57,15 @@ class Rescaler:
         assert isinstance(self.node.op, prim.Rescale)
         if self.node.op.rounding == "single_up":
             return self._single(x)
+        if self.node.op.rounding == "narrow_up":
+            return self._narrow(x)
         if not self.node.op.fixed_point:
             return self._float(x, self.node.op.rounding)
         facts = self.layout.facts[self.node]
         assert isinstance(facts, FixedPointFacts)
         if facts.left:
-            x = self.b.shl(x, self._table("left"))
+            shift = self._shift_saturating if self.node.op.rounding == "exact_up_saturated" else self.b.shl
+            x = shift(x, self._table("left"))
         if has_neon_rounding(self.fn.target):
             result = self._neon(x, facts)
         else:
@@ -97,6 +101,17 @@ class Rescaler:
         """64-bit lanes: multiply, add half, shift; the result wraps into 32 bits."""
         product = self.b.add(self.b.mul(x, self._table("multiplier")), self._table("addend"))
         return self.b.trunc(self.b.ashr(product, self._table("shift")), vector_type(I32, self.lanes))
+
+    def _narrow(self, x: Any) -> Any:
+        """Shift, keeping one bit that decides how to round to int16, and multiply by 16 bits."""
+        shifted = self.b.ashr(self._shift_saturating(x, self._table("left")), self._table("right"))
+        bounded = clamp_signed(self.fn, shifted, -(2**16), 2**16 - 2)
+        narrow = self.b.ashr(self.b.add(bounded, like(x, 1)), like(x, 1))
+        product = self.b.add(self.b.mul(narrow, self._table("multiplier")), like(x, 2**14))
+        return self.b.ashr(product, like(x, 15))
+
+    def _shift_saturating(self, x: Any, count: Any) -> Any:
+        return self.fn.intrinsic(f"llvm.sshl.sat.{mangled(x.type)}", x.type, [x, count])
 
     def _wide(self, x: Any, facts: FixedPointFacts) -> Any:
         """The identity of :mod:`qimport.codegen.factors` on both halves of 64-bit lanes."""
@@ -161,8 +176,13 @@ class Rescaler:
         return self.b.lshr(total, shift)
 
     def _neon(self, x: Any, facts: FixedPointFacts) -> Any:
-        """SQRDMULH, a step towards minus infinity for negatives where ties go away from zero, SRSHL."""
-        high = self._neon_intrinsic("sqrdmulh", x, self._table("multiplier"))
+        """SQRDMULH, a step towards minus infinity for negatives where ties go away from zero, SRSHL.
+
+        SQDMULH rounds down: the whole product is then rounded once.
+        """
+        assert isinstance(self.node.op, prim.Rescale)
+        multiply = "sqdmulh" if self.node.op.exact else "sqrdmulh"
+        high = self._neon_intrinsic(multiply, x, self._table("multiplier"))
         if facts.negative != "none":
             sign = self.b.ashr(high, like(high, 31))
             high = self.b.add(
@@ -183,8 +203,8 @@ class Rescaler:
     def _float(self, x: Any, rounding: str) -> Any:
         element = F32 if rounding == "float32_even" else F64
         product = self.b.fmul(to_float(self.fn, x, element), self._table("scale"))
-        if rounding == "float64_away":
-            return to_int32(self.fn, product, "away", saturate=False)
+        if element == F64:
+            return to_int32(self.fn, product, "away", saturate=rounding == "float64_away_saturated")
         if self.clamp is None:
             return to_int32(self.fn, product, "even", saturate=True)
         clamp = self.clamp.op

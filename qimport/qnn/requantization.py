@@ -46,16 +46,9 @@ class Requantization:
 
     def rescale(self, acc: Int) -> Int:
         """The rescaled accumulators, before the zero point."""
-        if self.rounding == "single_up":
-            return fp.multiply_by_quantized_multiplier_64(acc, *self.factors)
-        if self.rounding == "float32_even":
-            return fp.rescale_float32_even(acc, self.factors[0])
-        if self.rounding == "float64_away":
-            return fp.rescale_float64_away(acc, self.factors[0])
-        multiplier, exponent = self.factors
-        result = fp.multiply_by_quantized_multiplier(acc, multiplier, exponent, self.rounding)
+        result = fp.rescale(acc, self.rounding, *self.factors)
         if self.leftover is not None:
-            rest = fp.multiply_by_quantized_multiplier(acc, multiplier, exponent, self.leftover)
+            rest = fp.rescale(acc, self.leftover, *self.factors)
             result[..., self.leftover_from :] = rest[..., self.leftover_from :]
         return result
 
