@@ -98,12 +98,19 @@ class Compilation:
         return lower(self.imported.graph, self.options.numerics)
 
     @cached_property
-    def plan(self) -> Plan:
+    def split_plan(self) -> Plan:
         """Kernel calls over one arena, the heavy ones in parts where there shall be several threads."""
         from qimport.lower.parallel import split_plan
         from qimport.lower.plan import make_plan
 
         return split_plan(make_plan(self.prim), self.options.threads)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The same with calls joined of which threads can compute their parts without waiting."""
+        from qimport.lower.joining import join_calls
+
+        return join_calls(self.split_plan)
 
     @cached_property
     def program(self) -> Program:

@@ -92,7 +92,7 @@ def profile(compilation: Compilation, inputs: Sequence[Array], rounds: int = 20)
     Raises:
         TargetError: this machine cannot run the code.
     """
-    plan, target = compilation.plan, compilation.options.target
+    plan, target = compilation.split_plan, compilation.options.target
     program = _TimedProgram(plan, target, inputs)
     best = np.full(len(plan.calls), np.iinfo(np.int64).max)
     found = {row: peak_loop(row, target) for row in program.rows}
@@ -159,14 +159,14 @@ def _row_count(call: PlanCall) -> int:
     """How many rows a program names for a call."""
     if isinstance(call, ControlCall):
         return 1 + sum(_row_count(inner) for body in call.bodies for inner in body.calls)
-    return 1 + len(call.parts) if isinstance(call, ParallelCall) else 1
+    return 1 + len(call.calls) if isinstance(call, ParallelCall) else 1
 
 
 def _kernel(call: PlanCall) -> str:
     if isinstance(call, ControlCall):
         return call.kind
     if isinstance(call, ParallelCall):
-        return f"{len(call.parts)} times {call.parts[0].kernel.describe()}"
+        return f"{len(call.parts)} times {call.calls[0].kernel.describe()}"
     return call.kernel.describe()
 
 

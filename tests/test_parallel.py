@@ -39,11 +39,12 @@ from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Numerics, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.types import TensorType
 from qimport.lower import parallel
+from qimport.lower.joining import join_calls
 from qimport.lower.kernel import Kernel
 from qimport.lower.parallel import even_spans, split_plan
 from qimport.lower.partition import Part, Span, flattened, part
 from qimport.lower.pipeline import lower
-from qimport.lower.plan import ParallelCall, Plan, check_plan, kernel_calls, make_plan
+from qimport.lower.plan import ParallelCall, Plan, PlanCall, check_plan, make_plan
 from qimport.model import CompiledModel
 from tests.random_graphs import RandomGraph
 
@@ -64,32 +65,44 @@ def split(plan: Plan, threads: int) -> Plan:
         return split_plan(plan, threads)
 
 
+def joined(plan: Plan, threads: int) -> Plan:
+    """The same with as few parallel calls as possible."""
+    return join_calls(split(plan, threads))
+
+
 # Plans
 
 
 def one_by_one(plan: Plan, seed: int) -> Plan:
-    """The same with the parts as calls of their own, in some order."""
+    """The same with the calls of all parts one after the other, mixed as unlike threads would do it."""
     rng = np.random.default_rng(seed)
-    orders = [rng.permutation(len(kernel_calls(call))) for call in plan.calls]
-    calls = [kernel_calls(c)[i] for c, order in zip(plan.calls, orders, strict=True) for i in order]
+    calls: list[PlanCall] = []
+    for call in plan.calls:
+        queues = [list(part) for part in call.parts] if isinstance(call, ParallelCall) else [[call]]
+        while queues := [queue for queue in queues if queue]:
+            calls.append(queues[rng.integers(len(queues))].pop(0))
     return dataclasses.replace(plan, calls=tuple(calls), threads=1)
 
 
-def check(graph: Graph, threads: int, seed: int) -> int:
-    """Compare what the parts compute with the graph; the number of calls in parts."""
-    plan, inputs = split(make_plan(graph), threads), random_inputs(graph, seed)
-    found = Machine(one_by_one(plan, seed), inputs).run()
-    for mine, wanted in zip(found, interpret(graph, inputs), strict=True):
-        assert same_bytes(mine, wanted), str(plan)
-    groups = [call for call in plan.calls if isinstance(call, ParallelCall)]
-    assert all(2 <= len(call.parts) <= threads for call in groups)
-    assert plan.threads == (threads if groups else 1)
-    return len(groups)
+def check(graph: Graph, threads: int, seed: int) -> tuple[int, int]:
+    """Compare what the parts compute with the graph; the parallel calls before and after joining."""
+    apart, inputs = split(make_plan(graph), threads), random_inputs(graph, seed)
+    counts = []
+    for plan in (apart, join_calls(apart)):
+        found = Machine(one_by_one(plan, seed), inputs).run()
+        for mine, wanted in zip(found, interpret(graph, inputs), strict=True):
+            assert same_bytes(mine, wanted), str(plan)
+        groups = [call for call in plan.calls if isinstance(call, ParallelCall)]
+        assert all(2 <= len(call.parts) <= threads for call in groups)
+        assert plan.threads == (threads if groups else 1)
+        counts.append(len(groups))
+    return counts[0], counts[1]
 
 
 def test_random_graphs_in_parts() -> None:
     groups = [check(PrimGraph(seed).grow(4 + seed % 13), 2 + seed % 4, seed) for seed in range(60)]
-    assert np.mean(groups) > 2
+    apart, together = np.mean(groups, axis=0)
+    assert apart > 2 and together < 0.9 * apart
 
 
 def test_random_networks_in_parts() -> None:
@@ -99,13 +112,14 @@ def test_random_networks_in_parts() -> None:
         for seed in range(10)
         for mode in NUMERICS
     ]
-    assert np.mean(groups) > 1
+    apart, together = np.mean(groups, axis=0)
+    assert apart > 1 and together < 0.8 * apart
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3])
 def test_parts_as_native_code(seed: int) -> None:
     graph, host = PrimGraph(seed).grow(12), resolve_target("host")
-    plan, inputs = split(make_plan(graph), 3), random_inputs(graph, seed)
+    plan, inputs = joined(make_plan(graph), 3), random_inputs(graph, seed)
     assert plan.threads == 3
     results = run_program(generate(plan, host), plan, host, inputs)
     for found, wanted in zip(results, interpret(graph, inputs), strict=True):
@@ -121,16 +135,16 @@ def test_small_kernels_stay_whole() -> None:
 def test_parts_that_meet_are_a_bug() -> None:
     plan = split(make_plan(PrimGraph(0).grow(12)), 2)
     number, group = next((n, c) for n, c in enumerate(plan.calls) if isinstance(c, ParallelCall))
-    first = group.parts[0]
+    (first,) = group.parts[0]
     moved = dataclasses.replace(first.result, offset=first.result.offset + first.result.type.itemsize)
-    broken = ParallelCall((dataclasses.replace(first, result=moved), *group.parts[1:]))
+    broken = ParallelCall(((dataclasses.replace(first, result=moved),), *group.parts[1:]))
     calls = (*plan.calls[:number], broken, *plan.calls[number + 1 :])
-    with pytest.raises(CompilerBug, match=rf"kernel call {number}: .* of another part"):
+    with pytest.raises(CompilerBug, match=rf"kernel call {number}: .* meets "):
         check_plan(dataclasses.replace(plan, calls=calls))
 
 
 def test_a_plan_names_the_parts() -> None:
-    plan = split(make_plan(PrimGraph(0).grow(12)), 2)
+    plan = joined(make_plan(PrimGraph(0).grow(12)), 2)
     text, rows = str(plan).splitlines(), generate(plan, resolve_target("host")).rows
     assert len(rows) == len(text) - 1
     assert [row == "parallel" for row in rows] == ["parallel: 2" in line for line in text[1:]]
@@ -206,7 +220,8 @@ def residual(pixels: int, depth: int, outputs: int) -> Kernel:
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64"])
-def test_channels_of_residuals_lie_apart(target: str) -> None:
+def test_channels_of_residuals_lie_apart(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "FETCHED", 0)
     kernel = residual(7, 40, 150)
     parts = expect_parts(kernel, even_spans(3, 150, 2, 32))
     assert all(None in p.kernel.operand_strides and any(p.kernel.operand_strides) for p in parts)

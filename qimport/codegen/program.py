@@ -140,7 +140,7 @@ class _Writer:
         return entry.function
 
     def task(self, call: ParallelCall) -> Any:
-        """The function that runs the part of an index; its context is the entry's four pointers."""
+        """The function that runs the part with an index; its context is the entry's four pointers."""
         self.rows.append("parallel")
         function = ir.Function(self.module, TASK, f"{self.prefix}_task_{self.tasks}")
         self.tasks += 1
@@ -156,7 +156,9 @@ class _Writer:
             block = function.append_basic_block(f"part_{number}")
             switch.add_case(I64(number), block)
             b.position_at_end(block)
-            _Memory(self, b, pointers).call(part)
+            memory = _Memory(self, b, pointers)
+            for kernel_call in part:
+                memory.call(kernel_call)
             b.branch(end)
         b.position_at_end(end)
         b.ret_void()

@@ -21,7 +21,7 @@ SMALLEST_WORK = 2_000_000
 BYTE = 32
 """Multiply-accumulates of a matrix unit while one byte is read or written."""
 
-FETCHED = 32
+FETCHED = 128
 """The same while one byte comes from another core that has just written it."""
 
 DEPTHWISE = 16
@@ -52,6 +52,8 @@ def split_plan(plan: Plan, threads: int) -> Plan:
 
 def work(kernel: Kernel) -> int:
     """What a kernel costs, roughly, in multiply-accumulates of a matrix unit."""
+    if isinstance(kernel.root.op, prim.Pad) and kernel.in_place:
+        return BYTE * (kernel.result.type.nbytes - kernel.graph.inputs[0].type.nbytes)
     touched = (*kernel.graph.inputs, *kernel.constants(), kernel.result)
     total = BYTE * sum(value.type.nbytes for value in touched)
     for node in kernel.graph.nodes:
@@ -102,7 +104,7 @@ def _split_call(call: PlanCall, threads: int) -> PlanCall:
     if not ways:
         return call
     best = min(ways, key=lambda way: way.cost)
-    return ParallelCall(tuple(_call_of(call, piece) for piece in best.parts))
+    return ParallelCall(tuple((_call_of(call, piece),) for piece in best.parts))
 
 
 def _ways(kernel: Kernel, threads: int) -> Iterator[_Way]:

@@ -7,7 +7,7 @@ of a padded tensor in place, and states are overwritten when nobody reads their 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -56,6 +56,20 @@ def box(
     steps = zip(shape, strides, dense_strides(shape), strict=True)
     dense = all(size == 1 or step == wanted for size, step, wanted in steps)
     return first * whole.itemsize, None if dense else strides
+
+
+def surrounding_boxes(
+    whole: Sequence[int], begin: Sequence[int], inside: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Begin and shape of boxes that together are what surrounds the box of shape ``inside`` in ``whole``."""
+    first, last = [0] * len(whole), list(whole)
+    for axis, (start, size) in enumerate(zip(begin, inside, strict=True)):
+        for low, high in ((0, start), (start + size, whole[axis])):
+            if low < high:
+                corner, end = list(first), list(last)
+                corner[axis], end[axis] = low, high
+                yield tuple(corner), tuple(b - a for a, b in zip(corner, end, strict=True))
+        first[axis], last[axis] = start, start + size
 
 
 @dataclass

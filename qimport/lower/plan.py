@@ -7,7 +7,8 @@ overwrite the operand it reads last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -21,7 +22,7 @@ from qimport.ir.types import ALIGNMENT, TensorType
 from qimport.lower.arena import Lifetime, aligned, assign_offsets, check_offsets
 from qimport.lower.fuse import ELEMENTWISE, Group, fuse
 from qimport.lower.kernel import Kernel, Strides, dense_strides, make_kernel
-from qimport.lower.placement import Buffer, Place, Placement, Space, Step, box
+from qimport.lower.placement import Buffer, Place, Placement, Space, Step, box, surrounding_boxes
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,13 @@ class Operand:
         marks[self.positions((self.offset - first) // size)] = True
         return not marks[other.positions((other.offset - first) // size)].any()
 
+    def box(self, begin: Sequence[int], shape: tuple[int, ...]) -> Operand:
+        """The part of ``shape`` from ``begin`` on."""
+        offset, strides = box(self.type, self.strides, begin, shape)
+        return replace(
+            self, offset=self.offset + offset, type=replace(self.type, shape=shape), strides=strides
+        )
+
     def positions(self, start: int) -> Array:
         """The index of every element in an array in which the first one is number ``start``."""
         found = np.array([start])
@@ -88,6 +96,24 @@ class KernelCall:
     def results(self) -> tuple[Operand, ...]:
         """What it writes."""
         return (self.result,)
+
+    @property
+    def pads_in_place(self) -> bool:
+        """Whether its operand already lies inside its result."""
+        return isinstance(self.kernel.root.op, prim.Pad) and self.kernel.in_place
+
+    def written(self) -> list[Operand]:
+        """Its result, or where the operand lies inside already, boxes of what surrounds it."""
+        op, result = self.kernel.root.op, self.result
+        if not (isinstance(op, prim.Pad) and self.pads_in_place):
+            return [result]
+        boxes = surrounding_boxes(result.type.shape, op.before, self.operands[0].type.shape)
+        return [result.box(begin, shape) for begin, shape in boxes]
+
+    def disturbs(self, other: KernelCall) -> bool:
+        """Whether it writes a byte that ``other`` reads or writes."""
+        read = () if other.pads_in_place else other.operands
+        return any(not mine.apart(theirs) for mine in self.written() for theirs in (*read, *other.written()))
 
     def relocate(self, move: Callable[[Operand], Operand]) -> KernelCall:
         """The same on operands that ``move`` gives."""
@@ -147,35 +173,40 @@ class ControlCall:
 
 @dataclass(frozen=True)
 class ParallelCall:
-    """Kernel calls that may run at the same time: none writes a byte that another one touches."""
+    """Runs of kernel calls that may go on at the same time: none writes a byte that another one touches."""
 
-    parts: tuple[KernelCall, ...]
+    parts: tuple[tuple[KernelCall, ...], ...]
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Those of all parts, one part after the other."""
+        return tuple(call for part in self.parts for call in part)
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """What all of them read."""
-        return tuple(operand for part in self.parts for operand in part.operands)
+        return tuple(operand for call in self.calls for operand in call.operands)
 
     @property
     def results(self) -> tuple[Operand, ...]:
         """What all of them write."""
-        return tuple(part.result for part in self.parts)
+        return tuple(call.result for call in self.calls)
 
     @property
     def origin(self) -> str:
-        """The operators that every part belongs to."""
-        return self.parts[0].origin
+        """The operators that they belong to."""
+        return "; ".join(dict.fromkeys(call.origin for call in self.calls))
 
     def relocate(self, move: Callable[[Operand], Operand]) -> ParallelCall:
         """The same on operands that ``move`` gives."""
-        return ParallelCall(tuple(part.relocate(move) for part in self.parts))
+        return ParallelCall(tuple(tuple(call.relocate(move) for call in part) for part in self.parts))
 
     def lines(self) -> list[str]:
-        """What is printed of it: the parts below their number."""
-        return [
-            f"parallel: {len(self.parts)}",
-            *(f"    {line}" for part in self.parts for line in part.lines()),
-        ]
+        """What is printed of it: the calls behind the number of their part."""
+        found = [f"parallel: {len(self.parts)}"]
+        for number, part in enumerate(self.parts):
+            found += [f"    part {number}: {line}" for call in part for line in call.lines()]
+        return found
 
 
 PlanCall = KernelCall | ControlCall | ParallelCall
@@ -377,7 +408,7 @@ def kernel_calls(call: PlanCall) -> tuple[KernelCall, ...]:
     """The kernel calls that a call of a plan consists of; none for control flow."""
     if isinstance(call, ControlCall):
         return ()
-    return call.parts if isinstance(call, ParallelCall) else (call,)
+    return call.calls if isinstance(call, ParallelCall) else (call,)
 
 
 def _limit(plan: Plan, operand: Operand) -> int:
@@ -391,21 +422,19 @@ def _check_strides(number: int, call: KernelCall) -> None:
     apart = call.kernel.operand_strides or (None,) * len(call.operands)
     wanted = [replace(operand, strides=own) for operand, own in zip(call.operands, apart, strict=True)]
     op, result = call.kernel.root.op, call.result
-    if isinstance(op, prim.Pad) and call.kernel.in_place:
-        type_ = call.operands[0].type
-        offset, strides = box(result.type, result.strides, op.before, type_.shape)
-        wanted = [replace(result, offset=result.offset + offset, type=type_, strides=strides)]
+    if isinstance(op, prim.Pad) and call.pads_in_place:
+        inside = result.box(op.before, call.operands[0].type.shape)
+        wanted = [replace(inside, type=call.operands[0].type)]
     if list(call.operands) != wanted or result.strides != call.kernel.result_strides:
         raise CompilerBug(f"kernel call {number}: {call.kernel.describe()} does not lie like its operands")
 
 
-def _check_apart(number: int, call: ParallelCall) -> None:
+def _check_apart(number: int, group: ParallelCall) -> None:
     """No part writes what another one reads or writes."""
-    for index, part in enumerate(call.parts):
-        others = [other for place, other in enumerate(call.parts) if place != index]
-        for touched in [operand for other in others for operand in (*other.operands, other.result)]:
-            if not part.result.apart(touched):
-                raise CompilerBug(f"kernel call {number}: {part.result} meets {touched} of another part")
+    for first, second in itertools.permutations(group.parts, 2):
+        for call, other in itertools.product(first, second):
+            if call.disturbs(other):
+                raise CompilerBug(f"kernel call {number}: {call.lines()[0]} meets {other.lines()[0]}")
 
 
 __all__ = [
