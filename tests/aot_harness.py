@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from conftest import ROOT
 
-from qimport.codegen.aot import write_objects
+from qimport.codegen.aot import interface_of
 from qimport.codegen.host import resolve_target
+from qimport.emission import Emission
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import Array, Builder, Graph, Numerics, Value
@@ -65,9 +66,8 @@ def build(
     """Write the files of a model, perhaps with another plan of it."""
     inputs, outputs, usual = planned(model, numerics)
     plan = plan or usual
-    return write_objects(
-        name or model, inputs, outputs, plan, resolve_target(target), numerics, directory, prefix
-    )
+    api = interface_of(name or model, inputs, outputs, plan, resolve_target(target), numerics, prefix)
+    return Emission(api, plan).write(directory)
 
 
 def build_graph(directory: Path, graph: Graph, target: str = "host", name: str = "tiny") -> list[Path]:
@@ -75,7 +75,8 @@ def build_graph(directory: Path, graph: Graph, target: str = "host", name: str =
     inputs = [tensor(value.name, value.type) for value in graph.inputs]
     outputs = [tensor(value.name, value.type) for value in graph.outputs]
     plan = make_plan(lower(graph, "reference"))
-    return write_objects(name, inputs, outputs, plan, resolve_target(target), "reference", directory)
+    api = interface_of(name, inputs, outputs, plan, resolve_target(target), "reference")
+    return Emission(api, plan).write(directory)
 
 
 def sum_of_two(names: Sequence[str] = ("a", "b", "sum")) -> Graph:

@@ -25,11 +25,12 @@ from aot_harness import (
 )
 from conftest import ROOT
 
-from qimport.codegen import aot, elf
-from qimport.codegen.aot import ALLOWED_UNDEFINED, write_files
-from qimport.codegen.header import RESULTS
+from qimport.codegen import aot, c_api, elf
+from qimport.codegen.aot import ALLOWED_UNDEFINED
 from qimport.codegen.host import host_target, resolve_target, why_not_runnable
+from qimport.codegen.interface import RESULTS
 from qimport.codegen.target import ARM64, target_descriptions, target_named
+from qimport.emission import write_files
 from qimport.errors import ArgumentError, CompilerBug, TargetError
 from qimport.ir.graph import NUMERICS, Numerics
 from qimport.oracle import Oracle, random_inputs
@@ -218,7 +219,7 @@ def test_a_refused_system_call_gives_its_code(tmp_path: Path) -> None:
 def build_with_request(directory: Path, request: int) -> Path:
     """An AMX object whose request to Linux is another one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aot, "_ARCH_REQ_XCOMP_PERM", request)
+        patch.setattr(c_api, "_ARCH_REQ_XCOMP_PERM", request)
         return build_graph(directory, sum_of_two(), "x86-64-amx")[0]
 
 

@@ -28,7 +28,7 @@ from conftest import ROOT
 
 from qimport.codegen import header
 from qimport.codegen.example import example_text
-from qimport.codegen.header import C_TYPES, RESULTS, c_float, c_identifier, c_text
+from qimport.codegen.interface import C_TYPES, RESULTS, Interface, c_float, c_identifier, c_text
 from qimport.codegen.target import target_named
 from qimport.ir.graph import NUMERICS, Numerics
 from qimport.ir.types import DTYPES
@@ -82,9 +82,9 @@ def odd_tensors() -> list[Tensor]:
     ]
 
 
-def odd_interface(**changes: Any) -> header.Interface:
+def odd_interface(**changes: Any) -> Interface:
     """A header's worth of odd tensors."""
-    api = header.Interface(
+    api = Interface(
         "*/ ??/ odd", "odd", "odd", tuple(odd_tensors()), tuple(odd_tensors()), 0, 64,
         target_named("x86-64-amx"), "xnnpack",
     )  # fmt: skip

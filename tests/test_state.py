@@ -16,11 +16,12 @@ from prim_graphs import PrimGraph
 
 import qimport
 from qimport.artefact import Artefact, StateInfo, TensorInfo, aligned_copy
-from qimport.codegen.aot import write_objects
+from qimport.codegen.aot import interface_of
 from qimport.codegen.backend import object_code
 from qimport.codegen.host import resolve_target
 from qimport.codegen.program import generate
 from qimport.compiler import trace
+from qimport.emission import Emission
 from qimport.errors import ModelError, ParseError, QimportError, VerifyError
 from qimport.interpreter import Interpreter
 from qimport.ir.graph import NUMERICS, Array, Graph, Numerics, State, Value, verify_graph
@@ -379,8 +380,8 @@ def build_objects(
     """The files of a case for a target, and its tensors."""
     stages = trace(case.file, target, numerics=numerics)
     inputs, outputs = ([tensor(i.name, i.type) for i in group] for group in (stages.inputs, stages.outputs))
-    files = write_objects("stream", inputs, outputs, stages.plan, stages.options.target, numerics, folder)
-    return files, inputs, outputs
+    api = interface_of("stream", inputs, outputs, stages.plan, stages.options.target, numerics)
+    return Emission(api, stages.plan).write(folder), inputs, outputs
 
 
 @pytest.mark.parametrize(

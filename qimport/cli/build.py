@@ -17,8 +17,9 @@ from qimport.cli.options import (
 )
 from qimport.cli.progress import working
 from qimport.cli.text import print_json
-from qimport.codegen.aot import write_objects
+from qimport.codegen.aot import interface_of
 from qimport.compiler import trace
+from qimport.emission import Emission
 
 
 @click.command("build")
@@ -63,17 +64,16 @@ def command(
     )
     chosen = stages.options
     with working(f"compiling {model}") as progress:
-        files = write_objects(
+        api = interface_of(
             name or stages.name,
             stages.inputs,
             stages.outputs,
             stages.plan,
             chosen.target,
             chosen.numerics,
-            output,
             prefix,
-            progress,
         )
+        files = Emission(api, stages.plan, progress).write(output)
     if as_json:
         print_json(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qimport.codegen.header import Interface
+from qimport.codegen.interface import Interface
 
 _HELPERS = r"""
 struct tensor {

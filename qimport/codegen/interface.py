@@ -1,0 +1,120 @@
+"""What the C side of a compiled model depends on, and how names, texts and numbers are written in C."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from qimport.codegen.target import Target
+from qimport.ir.graph import Numerics
+
+C_TYPES: dict[str, tuple[str, str]] = {
+    "bool": ("uint8_t", "one byte, 0 or 1"),
+    "int8": ("int8_t", "8 bits, signed"),
+    "uint8": ("uint8_t", "8 bits, unsigned"),
+    "int16": ("int16_t", "16 bits, signed"),
+    "int32": ("int32_t", "32 bits, signed"),
+    "uint32": ("uint32_t", "32 bits, unsigned"),
+    "int64": ("int64_t", "64 bits, signed"),
+    "float16": ("uint16_t", "the bits of an IEEE binary16"),
+    "float32": ("float", "IEEE binary32"),
+    "float64": ("double", "IEEE binary64"),
+    "complex64": ("uint64_t", "the bits of two IEEE binary32, the real part in the lower half"),
+}
+"""C type of every element type, and what its bits mean."""
+
+RESULTS: tuple[tuple[str, str], ...] = (
+    ("OK", "the outputs are written"),
+    ("ERROR_INPUT", "inputs or one of its pointers is NULL"),
+    ("ERROR_OUTPUT", "outputs or one of its pointers is NULL"),
+    ("ERROR_ARENA", "arena is NULL or not aligned"),
+    ("ERROR_TILES", "the operating system does not let this process use AMX tiles"),
+)
+"""What NAME_run returns: the position in this table. On an error nothing was read or written."""
+
+LONGEST_NAME = 500
+"""Bytes of a tensor's name that a header repeats: C99 compilers need not take long string literals."""
+
+_SAFE = re.compile(rb"[^A-Za-z0-9 _.,:;/+=()\[\]{}<>#@!$&|~^`'-]")
+
+
+class TensorInfo(Protocol):
+    """An input or output of a model. ``scales`` is empty where the tensor is not quantized."""
+
+    @property
+    def name(self) -> str:
+        """Name in the file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions, all known."""
+
+    @property
+    def dtype(self) -> Any:
+        """Anything ``numpy.dtype`` accepts."""
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """One float32 value, or one per channel."""
+
+    @property
+    def zero_points(self) -> tuple[int, ...]:
+        """As many as scales."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """All that the C side of a compiled model depends on.
+
+    ``name`` is the model's own name, for readers; ``file`` the files' name without ending; ``prefix`` begins
+    every symbol and, in capitals, every macro. ``threads`` is how many a call can use.
+    """
+
+    name: str
+    file: str
+    prefix: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    arena_bytes: int
+    arena_alignment: int
+    target: Target
+    numerics: Numerics
+    state_bytes: int = 0
+    threads: int = 1
+
+    @property
+    def macro(self) -> str:
+        """What every macro begins with."""
+        return self.prefix.upper()
+
+    @property
+    def tensors(self) -> list[tuple[str, int, TensorInfo]]:
+        """("INPUT" or "OUTPUT", number, tensor), inputs first."""
+        families = (("INPUT", self.inputs), ("OUTPUT", self.outputs))
+        return [(kind, number, tensor) for kind, group in families for number, tensor in enumerate(group)]
+
+
+def c_identifier(name: str) -> str:
+    """A C identifier as near to ``name`` as possible: ASCII, and none of the names C reserves for itself."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    text = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")
+    if not text:
+        return "model"
+    return f"model_{text}" if text[0].isdigit() else text
+
+
+def c_text(text: str) -> str:
+    """``text`` as the inside of a C string literal that is harmless in a comment, too; cut if very long."""
+
+    def octal(match: re.Match[bytes]) -> bytes:
+        return b"\\%03o" % match[0][0]
+
+    return _SAFE.sub(octal, text.encode("utf-8", "surrogatepass")[:LONGEST_NAME]).decode()
+
+
+def c_float(value: float) -> str:
+    """A float literal that reads back as the same float32, in C and C++."""
+    text = f"{value:.9g}"
+    return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"
