@@ -3,8 +3,9 @@
     QIMPORT_ZOO=FOLDER python benchmarks/report.py [SECTION ...]
 
 A section is the name of a script of this folder; its table stands between ``<!-- begin SECTION -->`` and
-``<!-- end SECTION -->`` of the page. Without names all sections are measured, which takes some minutes;
-nothing else should run meanwhile.
+``<!-- end SECTION -->`` of the page. Where the processor plays no part, the script's ``tools()`` say what
+measured; where something is missing, the section stays as it is. Without names all sections are measured,
+which takes some minutes; nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -42,8 +43,14 @@ def main() -> None:
         raise SystemExit(f"no section {', '.join(unknown)}; there are {', '.join(known)}")
     for section in wanted:
         print(section, flush=True)
-        table = importlib.import_module(section).table()
-        stamp = f"Measured {date.today().isoformat()} on {machine()}."
+        script = importlib.import_module(section)
+        try:
+            table = script.table()
+        except SystemExit as missing:
+            print(f"{section} stays as it is: {missing}")
+            continue
+        by = getattr(script, "tools", lambda: f"on {machine()}")()
+        stamp = f"Measured {date.today().isoformat()} {by}."
         PAGE.write_text(replaced(PAGE.read_text(), section, f"{table}\n\n{stamp}"))
 
 
