@@ -7,22 +7,25 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 # Random models that make fuzz-ops compares: of each generator of one operator, and of several operators.
 QIMPORT_FUZZ ?= 28
+# Targets for which make test-targets runs everything that their emulators can.
+QIMPORT_TARGETS ?= all
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fuzz-ops format bench report golden docs clean
+.PHONY: help demo test test-targets check fuzz-ops format bench report golden docs clean
 
 help:
-	@echo "make demo     compile the digit network, compare with the interpreter, build for arm64"
-	@echo "make test     run the tests (PYTEST_ARGS='-k conv')"
-	@echo "make check    lint, formatting and types"
-	@echo "make fuzz-ops compare random models with the interpreter (QIMPORT_FUZZ=100)"
-	@echo "make format   apply the formatter and safe lint fixes"
-	@echo "make bench    time the networks of QIMPORT_ZOO (BENCH_ARGS='--per-layer')"
-	@echo "make report   measure the tables of docs/performance.md"
-	@echo "make golden   rewrite the expected output of tests/filetests; review the diff"
-	@echo "make docs     regenerate the pages made from docstrings"
-	@echo "make clean    remove .venv and everything generated"
+	@echo "make demo         compile the digit network, compare with the interpreter, build for arm64"
+	@echo "make test         run the tests (PYTEST_ARGS='-k conv')"
+	@echo "make test-targets run networks of QIMPORT_ZOO under emulators (QIMPORT_TARGETS=arm64,armv7)"
+	@echo "make check        lint, formatting and types"
+	@echo "make fuzz-ops     compare random models with the interpreter (QIMPORT_FUZZ=100)"
+	@echo "make format       apply the formatter and safe lint fixes"
+	@echo "make bench        time the networks of QIMPORT_ZOO (BENCH_ARGS='--per-layer')"
+	@echo "make report       measure the tables of docs/performance.md"
+	@echo "make golden       rewrite the expected output of tests/filetests; review the diff"
+	@echo "make docs         regenerate the pages made from docstrings"
+	@echo "make clean        remove .venv and everything generated"
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +43,9 @@ demo: $(VENV)/.test
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+test-targets: $(VENV)/.test
+	QIMPORT_TARGETS=$(QIMPORT_TARGETS) $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_targets.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

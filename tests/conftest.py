@@ -57,20 +57,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"not installed: {', '.join(missing)}")
 
 
+SUMMARIES = {"zoo": "model zoo", "target": "networks on targets"}
+"""Property that tests record -> heading under which its values are counted."""
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count what became of the files of the zoo."""
+    """Count what became of networks."""
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
-    found = Counter(
-        str(value)
-        for report in reports
-        if isinstance(report, pytest.TestReport) and report.when == "call"
-        for name, value in report.user_properties
-        if name == "zoo"
-    )
-    if found:
-        terminalreporter.section("model zoo")
-        for outcome, count in sorted(found.items()):
-            terminalreporter.line(f"{outcome}: {count} files")
+    for property_, heading in SUMMARIES.items():
+        found = Counter(
+            str(value)
+            for report in reports
+            if isinstance(report, pytest.TestReport) and report.when == "call"
+            for name, value in report.user_properties
+            if name == property_
+        )
+        if found:
+            terminalreporter.section(heading)
+            for outcome, count in sorted(found.items()):
+                terminalreporter.line(f"{outcome}: {count} files")
 
 
 @pytest.fixture(scope="session")

@@ -35,13 +35,7 @@ from qimport.errors import ArgumentError, CompilerBug, TargetError
 from qimport.ir.graph import NUMERICS, Numerics
 from qimport.oracle import Oracle, random_inputs
 
-CROSS_CC, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-
-# The emulated core has what the target says and nothing newer.
-CORES = {"arm64": "cortex-a53", "arm64-dotprod": "cortex-a76", "arm64-i8mm": "max"}
-
 MODELS = sorted(path.stem for path in (ROOT / "models").glob("*.tflite"))
-CROSS_MODELS = [name for name in MODELS if name.startswith(("digits", "mobile"))]
 SEEDS = range(3)
 
 
@@ -73,18 +67,6 @@ def test_host_programs_give_the_interpreters_bytes(
     for numerics in NUMERICS:
         program = link_example(build(tmp_path / numerics, model, target, numerics))
         expect_oracle_bytes(oracle, [program], model, numerics)
-
-
-@pytest.mark.needs(CROSS_CC, EMULATOR)
-@pytest.mark.parametrize("target", CORES)
-@pytest.mark.parametrize("model", CROSS_MODELS)
-def test_emulated_arm64_programs_give_the_interpreters_bytes(
-    model: str, target: str, tmp_path: Path, oracle: Oracle
-) -> None:
-    for numerics in NUMERICS:
-        files = build(tmp_path / numerics, model, target, numerics)
-        program = link_example(files, CROSS_CC, ["-static"])
-        expect_oracle_bytes(oracle, [EMULATOR, "-cpu", CORES[target], program], model, numerics)
 
 
 # The object file
