@@ -344,6 +344,7 @@ def test_the_command_shows_damaged_entries(cache: Cache) -> None:
     [
         (["clear", "--older-than", "long"], "not a valid float"),
         (["clear", "--older-than", "-1"], "not in the range"),
+        (["clear", "--older-than", "nan"], "no finite number"),
         (["clean"], "Did you mean 'clear'"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def test_the_line_shows_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[1] == f"{escaped}, 0 s"
     assert f"{escaped} [############............]  50% compiling kernel 3 of 6" in lines
     assert lines[-2:] == [f"{escaped}, 0 s", ""]  # a blank line at the end
+
+
+def test_a_narrow_terminal_shows_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    lines = shown(monkeypatch, Terminal(), 0.0).split(progress.ERASE)
+    (line,) = {line for line in lines if "kernel 3" in line}
+    assert re.fullmatch(r"\.\.\..*tflite \[#{12}\.{12}\]  50% compiling kernel 3 of 6", line)
+    assert max(map(len, lines)) == 69
 
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

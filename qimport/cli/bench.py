@@ -12,6 +12,7 @@ from qimport.benchmark import OURS, Benchmark, Timing, cpu_name, geometric_mean,
 from qimport.cli.failures import describe, say
 from qimport.cli.files import model_source
 from qimport.cli.options import (
+    Amount,
     json_option,
     numerics_option,
     parse_peers,
@@ -47,7 +48,7 @@ MICROSECONDS, MILLISECONDS, GIGA = 1e6, 1e3, 1e-9
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Turns of each contestant.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=Amount(0, min_open=True),
     default=3.0,
     metavar="S",
     show_default=True,

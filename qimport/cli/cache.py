@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from qimport.cache import FOLDER, Cache, Entry, cache_folder, cache_limit, switched_on
-from qimport.cli.options import json_option
+from qimport.cli.options import Amount, json_option
 from qimport.cli.text import print_json, print_table, shorten
 from qimport.errors import ArgumentError
 
@@ -41,7 +41,7 @@ def command(context: click.Context, as_json: bool) -> None:
 @click.option(
     "--older-than",
     "days",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=0.0,
     metavar="DAYS",
     help="Only what was not used for so many days.",

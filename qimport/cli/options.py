@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,6 +28,17 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 def parse_peers(text: str) -> tuple[str, ...]:
     """``tflite,openvino`` as names, ``none`` as no name."""
     return () if text == "none" else tuple(name.strip() for name in text.split(","))
+
+
+class Amount(click.FloatRange):
+    """A finite number of a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number in ``value``."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return float(number)
 
 
 model_argument = click.argument("model", metavar="MODEL")

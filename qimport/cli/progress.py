@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+from qimport.cli.text import ELLIPSIS, shorten
 from qimport.compiler import Progress
 from qimport.errors import printable
 
@@ -77,9 +78,13 @@ class _Line:
 
     def _text(self) -> str:
         """One line that fits the terminal."""
-        width = shutil.get_terminal_size().columns - 1
         if self._progress is None or self._progress[1] >= 1:
-            return f"{self._sentence}, {time.monotonic() - self._started:.0f} s"[:width]
+            return self._fitting(f", {time.monotonic() - self._started:.0f} s")
         stage, fraction = self._progress
         bar = ("#" * round(BAR * fraction)).ljust(BAR, ".")
-        return f"{self._sentence} [{bar}] {fraction:4.0%} {stage}"[:width]
+        return self._fitting(f" [{bar}] {fraction:4.0%} {stage}")
+
+    def _fitting(self, state: str) -> str:
+        """The sentence, of which a narrow terminal shows the end, and the state."""
+        width = shutil.get_terminal_size().columns - 1
+        return (shorten(self._sentence, max(width - len(state), len(ELLIPSIS))) + state)[:width]

@@ -13,6 +13,8 @@ from qimport.errors import printable
 
 Row = Sequence[object]
 
+ELLIPSIS = "..."
+
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout: ASCII, whatever the encoding there, and null for what is no number."""
@@ -62,4 +64,4 @@ def format_shape(shape: Sequence[int]) -> str:
 def shorten(name: str, limit: int = 40) -> str:
     """A tensor's name on one line, of a long one the end: converters put what is common in front."""
     name = printable(name)
-    return name if len(name) <= limit else f"...{name[3 - limit :]}"
+    return name if len(name) <= limit else ELLIPSIS + name[len(name) + len(ELLIPSIS) - limit :]
