@@ -8,56 +8,181 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from qimport.codegen.aot import object_file
-from qimport.codegen.backend import Progress
+from qimport.codegen import elf
+from qimport.codegen.aot import Translation, translate
+from qimport.codegen.archive import archive
+from qimport.codegen.backend import Progress, emitted_text, linked_module, object_code
+from qimport.codegen.cmake import cmake_text
 from qimport.codegen.example import example_text
 from qimport.codegen.header import header_text
 from qimport.codegen.interface import Interface
+from qimport.codegen.memory_code import memory_code
 from qimport.errors import ArgumentError, unknown_name
 from qimport.lower.plan import Plan
+from qimport.toolchain import require_linker
 
 DEFAULT_KINDS = ("obj", "header", "example")
 
+_WITH_OBJECT = frozenset({"obj", "lib", "shared"})
+
 
 class Emission:
-    """The files of one model, each made when it is first asked for."""
+    """The files of one model, each made when it is first asked for.
 
-    def __init__(self, api: Interface, plan: Plan, progress: Progress | None = None) -> None:
-        self.api, self.plan, self._progress = api, plan, progress
+    ``separate``: the code does not hold the weights but takes a pointer to the content of their file.
+    """
+
+    def __init__(
+        self,
+        api: Interface,
+        plan: Plan,
+        kinds: Collection[str] = DEFAULT_KINDS,
+        separate: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        check_kinds(kinds, separate)
+        self.kinds = [kind for kind in KINDS if kind in kinds]
+        self._source, self._plan, self._separate, self._progress = api, plan, separate, progress
+        if "shared" in kinds:
+            require_linker(api.target)
 
     @cached_property
+    def translation(self) -> Translation:
+        """The code."""
+        compiled = not _WITH_OBJECT.isdisjoint(self.kinds)
+        return translate(self._source, self._plan, self._separate, compiled, self._progress)
+
+    @property
+    def api(self) -> Interface:
+        """The C side."""
+        return self.translation.api
+
+    @property
     def object_code(self) -> bytes:
         """The relocatable object."""
-        return object_file(self.api, self.plan, self._progress)
+        content = self.translation.object_code
+        assert content is not None, "compiled for all kinds that hold it"
+        return content
 
-    def write(self, directory: str | os.PathLike[str], kinds: Collection[str] = DEFAULT_KINDS) -> list[Path]:
-        """Write files of these kinds, :data:`KINDS`, into ``directory``, which may be new.
+    @property
+    def library(self) -> bytes:
+        """The object as a static library."""
+        return archive({f"{self.api.file}.o": (self.object_code, self.api.functions)})
 
-        Equal models and options give equal bytes. Each file appears complete or not at all.
+    @property
+    def shared_library(self) -> bytes:
+        """The object as a shared library that needs no other, made by a linker of this machine.
 
         Raises:
-            ArgumentError: there is no such kind, or the files cannot be written.
+            TargetError: there is no linker, or it fails.
+        """
+        content = self.object_code
+        if elf.undefined_symbols(content):
+            memory = object_code(memory_code(self.api.target), self.api.target)
+            content = elf.link([content, memory], self.api.functions)
+        return link_shared(content, self.api)
+
+    @cached_property
+    def _texts(self) -> tuple[str, str]:
+        """LLVM assembly and the processor's."""
+        module, machine = linked_module(self.translation.program.modules, self.api.target, self.api.functions)
+        return str(module), emitted_text(module, machine)
+
+    @property
+    def llvm(self) -> str:
+        """The optimized code as one LLVM module."""
+        return self._texts[0]
+
+    @property
+    def assembly(self) -> str:
+        """The code in the assembly language of the target."""
+        return self._texts[1]
+
+    def contents(self) -> dict[str, bytes]:
+        """The files: name -> content. Equal models and options give equal bytes.
+
+        Raises:
             TargetError: the code cannot be made on this machine.
         """
-        check_kinds(kinds)
-        chosen = [kind for kind in KINDS if kind in kinds]
-        contents = {KINDS[kind][0].format(name=self.api.file): KINDS[kind][1](self) for kind in chosen}
-        return write_files(Path(directory), contents)
+        return {KINDS[kind][0].format(name=self.api.file): KINDS[kind][1](self) for kind in self.kinds}
+
+    def write(self, directory: str | os.PathLike[str]) -> list[Path]:
+        """Write the files into ``directory``, which may be new. Each appears complete or not at all.
+
+        Raises:
+            ArgumentError: the files cannot be written.
+            TargetError: the code cannot be made on this machine.
+        """
+        check_folder(directory)
+        return write_files(Path(directory), self.contents())
 
 
 KINDS: dict[str, tuple[str, Callable[[Emission], bytes]]] = {
     "obj": ("{name}.o", lambda files: files.object_code),
     "header": ("{name}.h", lambda files: header_text(files.api).encode()),
+    "lib": ("lib{name}.a", lambda files: files.library),
+    "shared": ("lib{name}.so", lambda files: files.shared_library),
+    "asm": ("{name}.s", lambda files: files.assembly.encode()),
+    "llvm": ("{name}.ll", lambda files: files.llvm.encode()),
     "example": ("{name}_example.c", lambda files: example_text(files.api).encode()),
+    "weights": ("{name}_weights.bin", lambda files: files.translation.program.constants),
+    "cmake": ("{name}Config.cmake", lambda files: cmake_text(files.api, files.kinds).encode()),
 }
 """What can be written, in this order: the name of the file and its content."""
 
 
-def check_kinds(kinds: Collection[str]) -> None:
-    """Raise :class:`ArgumentError` with the nearest kind if one is not of :data:`KINDS`."""
+def check_kinds(kinds: Collection[str], separate: bool) -> None:
+    """Refuse kinds that are not of :data:`KINDS` or do not go together.
+
+    Raises:
+        ArgumentError: with the nearest kind, or with what is missing.
+    """
     for kind in kinds:
         if kind not in KINDS:
             raise ArgumentError(unknown_name("kind of file", kind, KINDS))
+    if "weights" in kinds and not separate:
+        raise ArgumentError("a file of weights belongs to --weights separate; the code holds them otherwise")
+    if "cmake" in kinds and _WITH_OBJECT.isdisjoint(kinds):
+        raise ArgumentError("a CMake package needs one of obj, lib and shared beside it")
+
+
+def link_shared(content: bytes, api: Interface) -> bytes:
+    """A shared library of an object that needs nothing; only ``api.functions`` can be seen from outside.
+
+    Raises:
+        TargetError: there is no linker, or it fails.
+    """
+    linker = require_linker(api.target)
+    options: list[str] = []
+    for words in (
+        ("-soname", f"lib{api.file}.so"),
+        ("-z", "defs"),
+        ("-z", "text"),
+        ("-z", "noexecstack"),
+        ("--build-id=none",),
+        ("--hash-style=gnu",),
+    ):
+        options += linker.linker_option(*words)
+    with tempfile.TemporaryDirectory(prefix="qimport-") as scratch:
+        folder = Path(scratch)
+        (folder / "code.o").write_bytes(content)
+        driving = ["-nostdlib"] if linker.is_driver else []
+        linker.run("-shared", *driving, *options, "-o", "code.so", "code.o", directory=folder)
+        return (folder / "code.so").read_bytes()
+
+
+def check_folder(directory: str | os.PathLike[str]) -> None:
+    """Refuse a folder that cannot be written to, before any work is done.
+
+    Raises:
+        ArgumentError: it, or a part of its path that exists, is a file or read-only.
+    """
+    place = Path(directory).absolute()
+    present = next(path for path in (place, *place.parents) if path.exists())
+    if not present.is_dir():
+        raise ArgumentError(f"cannot write to {directory}: {present} is a file, not a folder")
+    if not os.access(present, os.W_OK | os.X_OK):
+        raise ArgumentError(f"cannot write to {directory}: {present} is read-only for this user")
 
 
 def write_files(directory: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -36,12 +36,15 @@ class Tensor:
     dtype: Any
     scales: tuple[float, ...] = ()
     zero_points: tuple[int, ...] = ()
+    axis: int | None = None
 
 
 def tensor(name: str, type_: TensorType) -> Tensor:
     """The description of a tensor of this type."""
     q = type_.quantization
-    return Tensor(name, type_.shape, type_.numpy, q.scales if q else (), q.zero_points if q else ())
+    if q is None:
+        return Tensor(name, type_.shape, type_.numpy)
+    return Tensor(name, type_.shape, type_.numpy, q.scales, q.zero_points, q.axis)
 
 
 @functools.cache

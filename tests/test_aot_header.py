@@ -190,7 +190,7 @@ def test_the_example_explains_wrong_files(tmp_path: Path) -> None:
     for size, word in ((63, "only 63"), (65, "more than 64")):
         (tmp_path / "bad.raw").write_bytes(bytes(size))
         code, text = run(tmp_path / "bad.raw", out)
-        assert (code, f"holds {word} bytes, but input image takes 64" in text) == (1, True), text
+        assert (code, f"holds {word} bytes, but image takes 64" in text) == (1, True), text
     assert run(tmp_path, out)[0] == 1
     assert not out.exists()
     assert run(good, tmp_path / "absent" / "out.raw")[0] == 1

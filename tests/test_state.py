@@ -397,7 +397,7 @@ def test_example_programs_remember(
     case = draw_model(name, 1)
     expected = oracle.run_sequence(case.file, case.invocations, "reference")
     (objects, header, example), inputs, outputs = build_objects(tmp_path, case, target)
-    assert f"STREAM_STATE_BYTES {qimport.compile(case.file).state_bytes}\n" in header.read_text()
+    assert f"STREAM_STATE_BYTES {qimport.compile(case.file).state_bytes} " in header.read_text()
     program = tmp_path / "stream"
     run_tool(compiler, *STRICT, *(["-static"] if emulator else []), "-o", program, example, objects)
     files: list[Path] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import click
@@ -11,6 +12,7 @@ from qimport.cli.options import (
     json_option,
     model_argument,
     numerics_option,
+    parse_names,
     shape_options,
     target_option,
     threads_option,
@@ -19,14 +21,38 @@ from qimport.cli.progress import working
 from qimport.cli.text import print_json
 from qimport.codegen.aot import interface_of
 from qimport.compiler import trace
-from qimport.emission import Emission
+from qimport.emission import DEFAULT_KINDS, KINDS, Emission, check_folder, check_kinds
+
+EXAMPLES = """\b
+Examples:
+  qimport build digits.tflite --target arm64-dotprod -o generated
+  qimport build digits.tflite --emit lib,header,cmake --prefix ocr -o generated
+  qimport build digits.tflite --emit obj,header,weights --weights separate
+  qimport build digits.tflite --emit shared --numerics xnnpack
+"""
 
 
-@click.command("build")
+@click.command("build", epilog=EXAMPLES)
 @model_argument
 @target_option
 @click.option(
     "-o", "--output", metavar="DIR", default=".", show_default=True, help="Folder; made if missing."
+)
+@click.option(
+    "--emit",
+    "kinds",
+    metavar="KIND,...",
+    default=",".join(DEFAULT_KINDS),
+    show_default=True,
+    callback=lambda _context, _parameter, text: parse_names(text),
+    help=f"Files to write: {', '.join(KINDS)}.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(("embed", "separate")),
+    default="embed",
+    show_default=True,
+    help="In the code, or as a file of their own, whose content NAME_run takes a pointer to.",
 )
 @click.option("--name", help="Name of the files (default: the model's).")
 @click.option("--prefix", help="Begin of every C symbol (default: the name).")
@@ -38,6 +64,8 @@ def command(
     model: str,
     target: str,
     output: str,
+    kinds: Sequence[str],
+    weights: str,
     name: str | None,
     prefix: str | None,
     numerics: str,
@@ -51,8 +79,15 @@ def command(
 
     NAME.o is position independent and calls nothing but memcpy, memmove and memset; NAME.h documents the
     function NAME_run and every tensor; NAME_example.c is a complete program around it. With --threads there
-    is NAME_run_parallel, too, which hands its work to the caller's threads.
+    is NAME_run_parallel, too, which hands its work to the caller's threads. Equal files, options and versions
+    of qimport give equal bytes.
+
+    Other kinds: lib is libNAME.a and shared libNAME.so, asm NAME.s and llvm NAME.ll, cmake NAMEConfig.cmake
+    for find_package, weights NAME_weights.bin.
     """
+    separate = weights == "separate"
+    check_kinds(kinds, separate)
+    check_folder(output)
     stages = trace(
         model_source(model),
         target,
@@ -72,8 +107,9 @@ def command(
             chosen.target,
             chosen.numerics,
             prefix,
+            hashlib.sha256(stages.content).hexdigest(),
         )
-        files = Emission(api, stages.plan, progress).write(output)
+        files = Emission(api, stages.plan, kinds, separate, progress).write(output)
     if as_json:
         print_json(
             {

@@ -25,9 +25,14 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
+def parse_names(text: str) -> tuple[str, ...]:
+    """``tflite,openvino`` as names."""
+    return tuple(name.strip() for name in text.split(","))
+
+
 def parse_peers(text: str) -> tuple[str, ...]:
-    """``tflite,openvino`` as names, ``none`` as no name."""
-    return () if text == "none" else tuple(name.strip() for name in text.split(","))
+    """As :func:`parse_names`, and ``none`` as no name."""
+    return () if text == "none" else parse_names(text)
 
 
 class Amount(click.FloatRange):

@@ -6,13 +6,14 @@ It holds the kernels, the constants and the functions of :mod:`qimport.codegen.c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from qimport.codegen import elf
 from qimport.codegen.backend import ObjectWriter, Progress
 from qimport.codegen.c_api import add_c_api
 from qimport.codegen.host import host_target
-from qimport.codegen.interface import Interface, TensorInfo, c_identifier
-from qimport.codegen.program import generate
+from qimport.codegen.interface import Interface, TensorInfo, Weights, c_identifier
+from qimport.codegen.program import Program, Ready, generate
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, CompilerBug, TargetError
 from qimport.ir.graph import Numerics
@@ -31,10 +32,12 @@ def interface_of(
     target: Target,
     numerics: Numerics,
     prefix: str | None = None,
+    digest: str = "",
 ) -> Interface:
     """The C side of ``plan``.
 
-    Files are called ``name`` made a C identifier; ``prefix`` begins every symbol and is the same by default.
+    Files are called ``name`` made a C identifier; ``prefix`` begins every symbol and is the same by default;
+    ``digest`` is the SHA-256 of the model.
 
     Raises:
         ArgumentError: ``prefix`` is no C identifier.
@@ -55,27 +58,62 @@ def interface_of(
         numerics,
         plan.state_bytes,
         plan.threads,
+        digest=digest,
     )
 
 
-def object_file(api: Interface, plan: Plan, progress: Progress | None = None) -> bytes:
-    """The relocatable ELF file, position independent and checked for symbols it would need.
+@dataclass(frozen=True)
+class Translation:
+    """A plan as code for C programs.
+
+    ``program`` includes the functions of C linkage; where weights are separate, ``program.constants`` are the
+    content of their file, and ``api`` knows it. ``object_code`` is None where it was not asked for.
+    """
+
+    api: Interface
+    program: Program
+    object_code: bytes | None
+
+
+def translate(
+    api: Interface,
+    plan: Plan,
+    separate: bool = False,
+    compiled: bool = True,
+    progress: Progress | None = None,
+) -> Translation:
+    """Generate the code of a plan and, if ``compiled``, the object; ``separate``: without the constants.
 
     Raises:
         TargetError: it cannot be made on this machine.
-        CompilerBug: it needs symbols beyond :data:`ALLOWED_UNDEFINED`.
+        CompilerBug: the object needs symbols beyond :data:`ALLOWED_UNDEFINED`.
     """
+    if not compiled:
+        return Translation(*_generate(api, plan, separate, lambda _: None), None)
     _check_assembler(api.target)
     with ObjectWriter(api.target, progress) as writer:
-        program = generate(plan, api.target, api.prefix, ready=writer.add)
-        add_c_api(api, program, plan.initial_state)
+        api, program = _generate(api, plan, separate, writer.add)
         content = writer.finish(str(program.module))
+    _check_object(content, api.target)
+    return Translation(api, program, content)
+
+
+def _generate(api: Interface, plan: Plan, separate: bool, ready: Ready) -> tuple[Interface, Program]:
+    """The program with its C API, and that API with what only the program tells."""
+    program = generate(plan, api.target, api.prefix, ready=ready)
+    if separate:
+        program = replace(program, constants=program.constants or bytes(ALIGNMENT))
+        api = replace(api, weights=Weights.of(program.constants))
+    add_c_api(api, program, plan.initial_state)
+    return api, program
+
+
+def _check_object(content: bytes, target: Target) -> None:
     machine = elf.read_machine(content)
-    if machine != api.target.architecture.elf_machine:
-        raise CompilerBug(f"the object for {api.target.name} is for ELF machine {machine}")
+    if machine != target.architecture.elf_machine:
+        raise CompilerBug(f"the object for {target.name} is for ELF machine {machine}")
     if beyond := elf.undefined_symbols(content) - ALLOWED_UNDEFINED:
-        raise CompilerBug(f"the object for {api.target.name} needs {', '.join(sorted(beyond))}")
-    return content
+        raise CompilerBug(f"the object for {target.name} needs {', '.join(sorted(beyond))}")
 
 
 def _check_assembler(target: Target) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
@@ -80,7 +80,10 @@ def optimized(text: str, target: Target) -> tuple[Any, Any]:
 
 def _emit(text: str, target: Target, as_object: bool) -> bytes:
     """Object code or assembly of one module."""
-    module, machine = optimized(text, target)
+    return _emit_module(*optimized(text, target), as_object)
+
+
+def _emit_module(module: Any, machine: Any, as_object: bool) -> bytes:
     with llvm.ffi.OutputString() as reason:
         buffer = _EMIT(machine, module, int(as_object), reason)
         if not buffer:
@@ -153,6 +156,30 @@ def assembly(modules: str | Sequence[str], target: Target) -> str:
     """Assembly text."""
     texts = [modules] if isinstance(modules, str) else modules
     return "\n".join(_emit(text, target, False).decode() for text in texts)
+
+
+def linked_module(modules: Sequence[str], target: Target, visible: Collection[str]) -> tuple[Any, Any]:
+    """One module of several, each optimized by itself as for objects, and its target machine.
+
+    Only the functions ``visible`` can be seen from outside.
+    """
+    context = llvm.create_context()
+    first, *others = [
+        llvm.parse_bitcode(optimized(text, target)[0].as_bitcode(), context) for text in modules
+    ]
+    for other in others:
+        first.link_in(other)
+    for function in first.functions:
+        if not function.is_declaration and function.name not in visible:
+            function.linkage = "internal"
+    first.name = ""
+    first.verify()
+    return first, target_machine(target)
+
+
+def emitted_text(module: Any, machine: Any) -> str:
+    """The assembly of a module as it is."""
+    return _emit_module(module, machine, False).decode()
 
 
 def engine_of(object_code: bytes, target: Target) -> Any:

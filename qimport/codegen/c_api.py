@@ -1,6 +1,7 @@
 """The functions of C linkage around a program: they check their arguments before they enter it.
 
-NAME_run and NAME_arena_size, NAME_reset of models with state, NAME_run_parallel of those for several threads.
+NAME_run and NAME_arena_size; NAME_run_parallel for several threads; NAME_reset for models with state;
+NAME_weights_size and NAME_check_weights where the weights are a file of their own.
 """
 
 from __future__ import annotations
@@ -21,14 +22,22 @@ _CODES = {name: code for code, (name, _) in enumerate(RESULTS)}
 
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
+_CRC_POLYNOMIAL = 0xEDB88320
+"""Of CRC-32 as in zlib and Ethernet, the lowest bit first."""
+
 
 def add_c_api(api: Interface, program: Program, initial_state: bytes = b"") -> None:
     """Give the module of ``program`` its constants and the functions that the header declares."""
     module = program.module
     entry = module.globals[program.entry]
     entry.linkage = "internal"
-    constants = _constants(module, f"{api.prefix}_constants", program.constants)
-    _define_arena_size(module, api)
+    constants = None
+    if api.weights is None:
+        constants = _constants(module, f"{api.prefix}_constants", program.constants)
+    else:
+        _define_size(module, f"{api.prefix}_weights_size", api.weights.nbytes)
+        _define_check_weights(module, api)
+    _define_size(module, f"{api.prefix}_arena_size", api.arena_bytes)
     _define_run(module, api, entry, constants, parallel=False)
     if api.threads > 1:
         _define_run(module, api, entry, constants, parallel=True)
@@ -49,31 +58,36 @@ def _constants(module: Any, name: str, content: bytes) -> Any:
     return constants
 
 
-def _define_arena_size(module: Any, api: Interface) -> None:
-    function = ir.Function(module, ir.FunctionType(I64, []), f"{api.prefix}_arena_size")
-    ir.IRBuilder(function.append_basic_block("entry")).ret(ir.Constant(I64, api.arena_bytes))
+def _define_size(module: Any, name: str, nbytes: int) -> None:
+    """``size_t name(void)``."""
+    function = ir.Function(module, ir.FunctionType(I64, []), name)
+    ir.IRBuilder(function.append_basic_block("entry")).ret(ir.Constant(I64, nbytes))
 
 
 def _define_run(module: Any, api: Interface, entry: Any, constants: Any, parallel: bool) -> None:
     """``int NAME_run(inputs, outputs, arena)``: check everything, then enter the program.
 
-    ``parallel``: ``int NAME_run_parallel(inputs, outputs, arena, parallel_for, pool)``; NAME_run is as if
-    ``parallel_for`` were NULL.
+    ``constants`` None: there is one more argument, ``weights``. ``parallel``: ``int NAME_run_parallel(...,
+    parallel_for, pool)``; NAME_run is as if ``parallel_for`` were NULL.
     """
     name = f"{api.prefix}_run_parallel" if parallel else f"{api.prefix}_run"
-    function = ir.Function(module, ir.FunctionType(I32, [PTR] * (5 if parallel else 3)), name)
+    count = 3 + (constants is None) + 2 * parallel
+    function = ir.Function(module, ir.FunctionType(I32, [PTR] * count), name)
     function.attributes.add("nounwind")
-    inputs, outputs, arena, *threading = function.args
+    inputs, outputs, arena, *others = function.args
+    weights = others.pop(0) if constants is None else None
     if api.threads > 1 and not parallel:
-        threading = [ir.Constant(PTR, None)] * 2
+        others = [ir.Constant(PTR, None)] * 2
     b = ir.IRBuilder(function.append_basic_block("entry"))
     _require_pointers(b, inputs, len(api.inputs), "ERROR_INPUT")
     _require_pointers(b, outputs, len(api.outputs), "ERROR_OUTPUT")
     if api.arena_bytes:
-        _require_arena(b, arena, api)
+        _require_aligned(b, arena, api.arena_alignment, "ERROR_ARENA")
+    if weights is not None:
+        _require_aligned(b, weights, ALIGNMENT, "ERROR_WEIGHTS")
     if api.target.needs_tile_permission:
         _fail_if(b, _differs_from_zero(b, _request_tiles(b)), "ERROR_TILES")
-    b.call(entry, [inputs, outputs, arena, _opaque(b, constants), *threading])
+    b.call(entry, [inputs, outputs, arena, weights or _opaque(b, constants), *others])
     b.ret(ir.Constant(I32, _CODES["OK"]))
 
 
@@ -83,20 +97,67 @@ def _define_reset(module: Any, api: Interface, initial_state: Any) -> None:
     function.attributes.add("nounwind")
     (arena,) = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    _require_arena(b, arena, api)
+    _require_aligned(b, arena, api.arena_alignment, "ERROR_ARENA")
     copy_bytes(module, b, arena, _opaque(b, initial_state), api.state_bytes)
     b.ret(ir.Constant(I32, _CODES["OK"]))
 
 
-def _require_arena(b: Any, arena: Any, api: Interface) -> None:
-    """Fail if the arena is NULL or not aligned."""
-    low_bits = b.and_(b.ptrtoint(arena, I64), ir.Constant(I64, api.arena_alignment - 1))
-    _fail_if(b, b.or_(_is_null(b, arena), _differs_from_zero(b, low_bits)), "ERROR_ARENA")
+def _define_check_weights(module: Any, api: Interface) -> None:
+    """``int NAME_check_weights(weights)``: whether the CRC-32 of what lies there is the right one.
+
+    A table makes it one step per byte.
+    """
+    assert api.weights is not None
+    function = ir.Function(module, ir.FunctionType(I32, [PTR]), f"{api.prefix}_check_weights")
+    function.attributes.add("nounwind")
+    (weights,) = function.args
+    table = _crc_table(module, f"{api.prefix}_crc_table")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    _require_aligned(b, weights, ALIGNMENT, "ERROR_WEIGHTS")
+    start, loop = b.block, function.append_basic_block("loop")
+    b.branch(loop)
+    b.position_at_end(loop)
+    position, remainder = b.phi(I64), b.phi(I32)
+    byte = b.load(b.gep(weights, [position], source_etype=I8), typ=I8, align=1)
+    index = b.and_(b.xor(remainder, b.zext(byte, I32)), ir.Constant(I32, 0xFF))
+    place = b.gep(table, [ir.Constant(I32, 0), index], inbounds=True, source_etype=table.value_type)
+    following = b.xor(b.lshr(remainder, ir.Constant(I32, 8)), b.load(place, typ=I32, align=4))
+    reached = b.add(position, ir.Constant(I64, 1))
+    for phi, first, later in ((position, I64(0), reached), (remainder, I32(0xFFFFFFFF), following)):
+        phi.add_incoming(first, start)
+        phi.add_incoming(later, loop)
+    end = function.append_basic_block("end")
+    b.cbranch(b.icmp_unsigned("<", reached, ir.Constant(I64, api.weights.nbytes)), loop, end)
+    b.position_at_end(end)
+    _fail_if(b, b.icmp_unsigned("!=", b.not_(following), I32(api.weights.crc32)), "ERROR_WEIGHTS")
+    b.ret(ir.Constant(I32, _CODES["OK"]))
+
+
+def _crc_table(module: Any, name: str) -> Any:
+    """The remainder of every byte."""
+    remainders = []
+    for remainder in range(256):
+        for _ in range(8):
+            remainder = remainder >> 1 ^ (_CRC_POLYNOMIAL if remainder & 1 else 0)
+        remainders.append(remainder)
+    array = ir.ArrayType(I32, len(remainders))
+    table = ir.GlobalVariable(module, array, name)
+    table.linkage = "private"
+    table.global_constant = True
+    table.align = 4
+    table.initializer = ir.Constant(array, remainders)
+    return table
+
+
+def _require_aligned(b: Any, pointer: Any, alignment: int, error: str) -> None:
+    """Fail if a pointer is NULL or not aligned."""
+    low_bits = b.and_(b.ptrtoint(pointer, I64), ir.Constant(I64, alignment - 1))
+    _fail_if(b, b.or_(_is_null(b, pointer), _differs_from_zero(b, low_bits)), error)
 
 
 def _require_pointers(b: Any, pointers: Any, count: int, error: str) -> None:
-    """Fail if ``pointers`` is NULL, or one of the ``count`` pointers it points to."""
-    _fail_if(b, _is_null(b, pointers), error)
+    """Fail if ``pointers`` is NULL or not aligned, or one of the ``count`` pointers it points to is NULL."""
+    _require_aligned(b, pointers, POINTER_BYTES, error)
     for number in range(count):
         address = b.gep(pointers, [ir.Constant(I64, number)], inbounds=True, source_etype=PTR)
         _fail_if(b, _is_null(b, b.load(address, typ=PTR, align=POINTER_BYTES)), error)

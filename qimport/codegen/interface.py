@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from qimport.codegen.target import Target
 from qimport.ir.graph import Numerics
+
+API_VERSION = 1
+"""Of the functions and macros of headers: grows when one is taken away or changes its meaning."""
 
 C_TYPES: dict[str, tuple[str, str]] = {
     "bool": ("uint8_t", "one byte, 0 or 1"),
@@ -25,14 +29,30 @@ C_TYPES: dict[str, tuple[str, str]] = {
 }
 """C type of every element type, and what its bits mean."""
 
+TYPE_NUMBERS: dict[str, int] = {
+    "float32": 1,
+    "int32": 2,
+    "uint8": 3,
+    "int64": 4,
+    "bool": 6,
+    "int16": 7,
+    "complex64": 8,
+    "int8": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 16,
+}
+"""The numbers of TfLiteType, for tables of tensors."""
+
 RESULTS: tuple[tuple[str, str], ...] = (
     ("OK", "the outputs are written"),
-    ("ERROR_INPUT", "inputs or one of its pointers is NULL"),
-    ("ERROR_OUTPUT", "outputs or one of its pointers is NULL"),
+    ("ERROR_INPUT", "inputs is NULL or not aligned, or one of its pointers is NULL"),
+    ("ERROR_OUTPUT", "outputs is NULL or not aligned, or one of its pointers is NULL"),
     ("ERROR_ARENA", "arena is NULL or not aligned"),
     ("ERROR_TILES", "the operating system does not let this process use AMX tiles"),
+    ("ERROR_WEIGHTS", "weights is NULL, not aligned, or not what belongs to the object"),
 )
-"""What NAME_run returns: the position in this table. On an error nothing was read or written."""
+"""What functions return: the position in this table. After an error nothing was written."""
 
 LONGEST_NAME = 500
 """Bytes of a tensor's name that a header repeats: C99 compilers need not take long string literals."""
@@ -63,13 +83,31 @@ class TensorInfo(Protocol):
     def zero_points(self) -> tuple[int, ...]:
         """As many as scales."""
 
+    @property
+    def axis(self) -> int | None:
+        """The dimension that several scales belong to."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The file of constants that an object does not hold: its size and checksum."""
+
+    nbytes: int
+    crc32: int
+
+    @classmethod
+    def of(cls, content: bytes) -> Weights:
+        """What belongs to this content."""
+        return cls(len(content), zlib.crc32(content))
+
 
 @dataclass(frozen=True)
 class Interface:
     """All that the C side of a compiled model depends on.
 
     ``name`` is the model's own name, for readers; ``file`` the files' name without ending; ``prefix`` begins
-    every symbol and, in capitals, every macro. ``threads`` is how many a call can use.
+    every symbol and, in capitals, every macro. ``threads`` is how many a call can use. ``weights`` is None
+    where the object holds them; ``digest`` is the SHA-256 of the .tflite file in hexadecimal.
     """
 
     name: str
@@ -83,11 +121,25 @@ class Interface:
     numerics: Numerics
     state_bytes: int = 0
     threads: int = 1
+    weights: Weights | None = None
+    digest: str = ""
 
     @property
     def macro(self) -> str:
         """What every macro begins with."""
         return self.prefix.upper()
+
+    @property
+    def functions(self) -> list[str]:
+        """The symbols that other objects see."""
+        optional = {
+            "run_parallel": self.threads > 1,
+            "reset": self.state_bytes > 0,
+            "weights_size": self.weights is not None,
+            "check_weights": self.weights is not None,
+        }
+        names = ["run", "arena_size", *(name for name, there in optional.items() if there)]
+        return [f"{self.prefix}_{name}" for name in names]
 
     @property
     def tensors(self) -> list[tuple[str, int, TensorInfo]]:
