@@ -9,7 +9,7 @@ from common import NETWORKS, markdown, mean, networks
 from emulation import CORES, NAME, count_interpreter, count_model, emulator_version, section_bytes
 
 import qimport
-from qimport.ir.graph import NUMERICS
+from qimport.numerics import NUMERICS
 from qimport.oracle import random_inputs
 from qimport.version import INTERPRETER_VERSION
 

@@ -14,8 +14,9 @@ from qimport.errors import UnsupportedError
 from qimport.frontend.custom import CUSTOM_IMPORTERS
 from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import NUMERICS, OPERATIONS, Numerics
+from qimport.ir.graph import OPERATIONS
 from qimport.lower.supported import require_supported
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.qnn.base import QnnOperation
 
 FOLDER = Path(__file__).resolve().parent
@@ -77,7 +78,7 @@ def supported_operators() -> str:
         links = ", ".join(f"[`{anchored}`](#{anchor(anchored)})" for anchored in found)
         rows.append((f"`{name}`", versions, links or "a constant, or what a state of the graph holds"))
     parts = [NOTE, OPERATORS_HEAD, table(("operator", "versions", "imports as"), rows)]
-    parts += [TYPES_HEAD, table(("operator", "operands", "results", *NUMERICS), combinations())]
+    parts += [TYPES_HEAD, table(("operator", "operands", "results", *X86_NUMERICS), combinations())]
     parts += [specification(name, op) for name, op in operations.items()]
     shared = {base.__name__: base for op in operations.values() for base in bases(op)}
     parts.append("## Common parts")
@@ -98,7 +99,7 @@ def combinations() -> list[tuple[str, ...]]:
             model = draw_model(name, seed)
             types = signature(model.file)
             verdicts = found.setdefault(types, {})
-            for mode in NUMERICS:
+            for mode in X86_NUMERICS:
                 if verdicts.get(mode, REFUSED) == REFUSED:
                     verdicts[mode] = verdict(model, mode)
     return [(f"`{name}`", *types, *verdicts.values()) for (name, *types), verdicts in sorted(found.items())]

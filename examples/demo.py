@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import qimport
-from qimport.ir.graph import NUMERICS
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle, OracleUnavailable, OracleVersion
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,7 +65,7 @@ def compare(names: Sequence[str]) -> bool:
             noise = np.random.default_rng(0).integers(
                 limits.min, limits.max, images.shape, images.dtype, endpoint=True
             )
-            for mode in NUMERICS:
+            for mode in X86_NUMERICS:
                 model = compiled(name, mode)
                 for image in (*images, *noise):
                     ours = model.run([image])[0]
@@ -77,7 +77,7 @@ def compare(names: Sequence[str]) -> bool:
         version = oracle.version
     print(
         f"All {compared} output bytes equal those of the TFLite interpreter (ai-edge-litert {version}):\n"
-        f"  {len(names)} networks, modes {', '.join(NUMERICS)}, on the samples and as many random images."
+        f"  {len(names)} networks, modes {', '.join(X86_NUMERICS)}, on the samples and as many random images."
     )
     return True
 

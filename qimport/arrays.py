@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from qimport.artefact import SignatureInfo, TensorInfo
 from qimport.errors import ArgumentError, unknown_input
-from qimport.ir.graph import Call, Numerics
+from qimport.ir.graph import Call
 from qimport.ir.types import TensorType
+from qimport.numerics import Numerics
 
 Array = npt.NDArray[Any]
 Inputs = Array | Sequence[Any] | Mapping[str, Any]

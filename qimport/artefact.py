@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from qimport.codegen.target import ARM64, X86_64, Target
 from qimport.errors import ArgumentError, ModelError, QimportError
-from qimport.ir.graph import NUMERICS, Numerics
 from qimport.ir.types import ALIGNMENT, DTYPES, Quantization, TensorType
+from qimport.numerics import NUMERICS, Numerics
 from qimport.version import INTERPRETER, VERSION
 
 FORMAT = "qimport compiled model"

@@ -21,8 +21,9 @@ from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, unknown_name
 from qimport.frontend.custom import foreign_importers
 from qimport.frontend.inputs import Shapes
-from qimport.ir.graph import NUMERICS, Graph, Numerics
+from qimport.ir.graph import Graph
 from qimport.model import CompiledModel
+from qimport.numerics import NUMERICS, Numerics
 from qimport.source import ModelSource, read_source
 
 if TYPE_CHECKING:

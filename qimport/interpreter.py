@@ -17,16 +17,16 @@ from qimport.errors import ArgumentError
 from qimport.frontend.memory import Variable
 from qimport.frontend.model import ELEMENT_TYPES, Model, Signature, SubGraph, Tensor
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import Numerics
 from qimport.model import CompiledModel, Session
-from qimport.oracle import MODES
+from qimport.numerics import Numerics
+from qimport.oracle import RESOLVERS
 from qimport.source import read_source
 
 Array = npt.NDArray[Any]
 
 RESOLVER_NUMERICS: dict[str, Numerics] = {
     "BUILTIN": "xnnpack",
-    **{resolver: check_numerics(numerics) for numerics, resolver in MODES.items()},
+    **{resolver: check_numerics(family) for family, resolver in RESOLVERS.items()},
 }
 """Member of ``OpResolverType`` -> numerics mode of the same bytes."""
 
@@ -44,9 +44,10 @@ class Interpreter:
 
     Differences:
 
-    - ``numerics`` chooses whose bytes ``invoke`` gives: ``reference`` (the default), ``builtin`` or
-      ``xnnpack``. Without it ``experimental_op_resolver_type`` decides where it is given: BUILTIN_REF,
-      BUILTIN_WITHOUT_DEFAULT_DELEGATES and AUTO (or BUILTIN) mean these three. TFLite's own default is AUTO.
+    - ``numerics`` chooses whose bytes ``invoke`` gives: ``reference`` (the default) or another mode of
+      :data:`qimport.numerics.MODES`. Without it ``experimental_op_resolver_type`` decides where it is given:
+      BUILTIN_REF, BUILTIN_WITHOUT_DEFAULT_DELEGATES and AUTO (or BUILTIN) mean ``reference``, ``builtin`` and
+      ``xnnpack``. TFLite's own default is AUTO.
     - ``target`` is the target to compile for: ``host``, or a lesser one that this machine can run.
     - ``cache`` says whether to look for compiled code in the user's cache folder, and to keep it there.
     - Only inputs can be set and resized.

@@ -18,8 +18,8 @@ from qimport.codegen.host import why_not_runnable
 from qimport.codegen.jit import LoadedCode, load_object
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, TargetError
-from qimport.ir.graph import Numerics
 from qimport.ir.types import DTYPES
+from qimport.numerics import Numerics
 
 StageText = Callable[[str], str]
 

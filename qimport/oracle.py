@@ -1,14 +1,19 @@
 """The TFLite interpreter as an oracle for the bytes of a model in each numerics mode.
 
 The interpreter ends its whole process on some valid inputs (reference SOFTMAX over 512 equal logits, for
-one), so it never runs in ours. :class:`Oracle` keeps one worker process (:mod:`qimport.oracle_worker`) and
+one), so it never runs in ours. :class:`Oracle` keeps a worker process (:mod:`qimport.oracle_worker`) and
 starts another one when it died.
+
+The modes of 64-bit ARM are asked of an interpreter for that machine: the environment variable
+:data:`ARM64_PYTHON` names a Python for it that runs here, in an emulator for example
+(``tests/arm64_python.sh`` makes one). The variable :data:`ARM64_CORE` tells it which core to be.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport.errors import ArgumentError, QimportError
+from qimport.numerics import MODES, Family, Mode
 from qimport.version import INTERPRETER_VERSION
 from qimport.worker import WorkerDied, WorkerProcess
 
@@ -33,12 +39,18 @@ SUPPORTED_VERSION = INTERPRETER_VERSION
 
 INSTALL = f"pip install ai-edge-litert=={SUPPORTED_VERSION}"
 
-MODES: dict[str, str] = {
+RESOLVERS: dict[Family, str] = {
     "reference": "BUILTIN_REF",
     "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
     "xnnpack": "AUTO",
 }
-"""Numerics mode -> member of the interpreter's OpResolverType."""
+"""Kernel family of a numerics mode -> member of the interpreter's OpResolverType."""
+
+ARM64_PYTHON, ARM64_CORE = "QIMPORT_ARM64_PYTHON", "QIMPORT_ARM64_CORE"
+"""Environment variables: what runs ARM modes, and, set by us, the core that it shall be."""
+
+NATIVE, CORE, LITTLE_CORE = "", "neoverse-n1", "cortex-a53"
+"""Where a mode is asked: here, or one of the cores that ARM modes mean."""
 
 
 class OracleError(QimportError):
@@ -145,7 +157,7 @@ def _random_tensor(
 
 
 class Oracle:
-    """The interpreter in a worker process; a context manager.
+    """The interpreter in a worker process, one for each kind of machine; a context manager.
 
     Threads may share one; it answers one call at a time. ``timeout`` is in seconds per call. ``any_version``
     turns :class:`OracleVersion` into an :class:`OracleVersionWarning`.
@@ -155,7 +167,7 @@ class Oracle:
         self.timeout = timeout
         self.any_version = any_version
         self._lock = threading.Lock()
-        self._worker = WorkerProcess("qimport.oracle_worker", "the TFLite interpreter", timeout)
+        self._workers: dict[str, WorkerProcess] = {}
         self._version: str | None = None
 
     def __enter__(self) -> Oracle:
@@ -170,7 +182,7 @@ class Oracle:
     def version(self) -> str:
         """Version of the installed ai-edge-litert."""
         with self._lock:
-            self._start()
+            self._start(NATIVE)
             assert self._version is not None
             return self._version
 
@@ -267,62 +279,86 @@ class Oracle:
         return list(seconds)
 
     def close(self) -> None:
-        """End the worker. A later call starts another one."""
+        """End the workers. A later call starts others."""
         with self._lock:
-            self._worker.stop()
+            for worker in self._workers.values():
+                worker.stop()
 
     def _ask(self, command: str, model: Model, mode: str, **arguments: Any) -> Any:
-        if mode not in MODES:
+        wanted = next((meant for name, meant in MODES.items() if name == mode), None)
+        if wanted is None:
             raise ArgumentError(f"unknown numerics mode {mode!r}; known are {', '.join(MODES)}")
-        content = _read(model)
+        content, core = _read(model), _core(wanted)
         digest = hashlib.sha256(content).hexdigest()
-        request = {"command": command, "digest": digest, "resolver": MODES[mode], **arguments}
+        request = {"command": command, "digest": digest, "resolver": RESOLVERS[wanted.family], **arguments}
         with self._lock:
-            used = self._worker.running
+            used = core in self._workers and self._workers[core].running
             try:
-                kind, value = self._converse(request, content)
+                kind, value = self._converse(core, request, content)
             except OracleRefused as error:
                 if not used or error.signal is None:
                     raise
                 # Perhaps an earlier model damaged the heap of that process: this one deserves a fresh one.
-                kind, value = self._converse(request, content)
+                kind, value = self._converse(core, request, content)
         if kind == "refused":
             raise OracleRefused(f"the TFLite interpreter ({mode}) refuses the model: {value}")
         return value
 
-    def _converse(self, request: dict[str, Any], content: bytes) -> tuple[str, Any]:
-        self._start()
+    def _converse(self, core: str, request: dict[str, Any], content: bytes) -> tuple[str, Any]:
+        worker = self._start(core)
         try:
-            kind, value = self._worker.ask(request)
+            kind, value = worker.ask(request)
             if kind == "model?":
-                kind, value = self._worker.ask({**request, "content": content})
+                kind, value = worker.ask({**request, "content": content})
         except WorkerDied as error:
             raise OracleRefused(str(error), signal_name=error.signal_name) from None
         return kind, value
 
-    def _start(self) -> None:
-        if self._worker.running:
-            return
+    def _start(self, core: str) -> WorkerProcess:
+        worker = self._workers.get(core) or self._workers.setdefault(core, _worker(core, self.timeout))
+        if worker.running:
+            return worker
         try:
-            kind, value = self._worker.start()
+            kind, value = worker.start()
         except WorkerDied as error:
             raise OracleUnavailable(f"the worker of the TFLite interpreter does not start: {error}") from None
         if kind == "missing":
-            self._worker.stop()
+            worker.stop()
             raise OracleUnavailable(f"the TFLite interpreter is not installed ({value}): {INSTALL}")
         self._version = value
         if value != SUPPORTED_VERSION:
-            self._wrong_version(value)
+            self._wrong_version(worker, value)
+        return worker
 
-    def _wrong_version(self, version: str) -> None:
+    def _wrong_version(self, worker: WorkerProcess, version: str) -> None:
         message = (
             f"ai-edge-litert {version} is installed, but the numerics modes mean {SUPPORTED_VERSION} "
             f"and other releases give other bytes: {INSTALL}"
         )
         if not self.any_version:
-            self._worker.stop()
+            worker.stop()
             raise OracleVersion(message)
         warnings.warn(message, OracleVersionWarning, stacklevel=4)
+
+
+def _core(mode: Mode) -> str:
+    """Where a mode is asked."""
+    if not mode.arm64 or (platform.machine() == "aarch64" and ARM64_PYTHON not in os.environ):
+        return NATIVE
+    return LITTLE_CORE if mode.little else CORE
+
+
+def _worker(core: str, timeout: float) -> WorkerProcess:
+    module, subject = "qimport.oracle_worker", "the TFLite interpreter"
+    if core == NATIVE:
+        return WorkerProcess(module, subject, timeout)
+    if ARM64_PYTHON not in os.environ:
+        raise OracleUnavailable(
+            f"{ARM64_PYTHON} is unset: to ask for ARM modes it names a Python for 64-bit ARM that runs here"
+        )
+    return WorkerProcess(
+        module, f"{subject} on {core}", timeout, os.environ[ARM64_PYTHON], {ARM64_CORE: core}
+    )
 
 
 def _read(model: Model) -> bytes:

@@ -16,6 +16,7 @@ from qimport.errors import ArgumentError
 from qimport.ir.graph import Node, Value
 from qimport.ir.interpret import interpret
 from qimport.model import CompiledModel
+from qimport.numerics import MODES, Numerics
 from qimport.oracle import Oracle, Resize, random_inputs
 from qimport.source import ModelSource
 
@@ -207,9 +208,10 @@ def _first_layer(
     return None
 
 
-def _unpacked(node: Node, numerics: str) -> bool:
+def _unpacked(node: Node, numerics: Numerics) -> bool:
     """Whether the delegate may compute this from constants without ever storing the result."""
-    return numerics == "xnnpack" and all(value is None or value.is_constant for value in node.inputs)
+    delegate = MODES[numerics].family == "xnnpack"
+    return delegate and all(value is None or value.is_constant for value in node.inputs)
 
 
 def _fused(compilation: Compilation, results: Sequence[Comparison]) -> Layer | None:

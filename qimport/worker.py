@@ -15,9 +15,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from qimport.errors import QimportError
@@ -38,11 +39,21 @@ class WorkerDied(QimportError):
 class WorkerProcess:
     """``python -m module``; ``subject`` is what runs there, for error messages.
 
-    ``timeout`` is in seconds per request. One thread at a time.
+    ``timeout`` is in seconds per request. ``python`` may be another Python than ours, which gets
+    ``environment`` besides our own environment variables. One thread at a time.
     """
 
-    def __init__(self, module: str, subject: str, timeout: float) -> None:
+    def __init__(
+        self,
+        module: str,
+        subject: str,
+        timeout: float,
+        python: str = sys.executable,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.timeout = timeout
+        self._python = python
+        self._environment = environment
         self._module = module
         self._subject = subject
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,13 +72,17 @@ class WorkerProcess:
         """
         paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", self._module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        )
+        environment = {**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        try:
+            self._process = subprocess.Popen(
+                [self._python, "-W", "ignore", "-m", self._module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env=environment,
+            )
+        except OSError as error:
+            raise WorkerDied(f"{self._python}: {error.strerror}") from None
         return self._exchange(None)
 
     def ask(self, request: Any) -> Answer:

@@ -17,10 +17,11 @@ from qimport.codegen.host import resolve_target
 from qimport.emission import Emission
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import Array, Builder, Graph, Numerics, Value
+from qimport.ir.graph import Array, Builder, Graph, Value
 from qimport.ir.types import Quantization, TensorType
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import Plan, make_plan
+from qimport.numerics import Numerics
 from qimport.qnn.sums import Add
 
 CC, CXX, NM = "gcc", "g++", "nm"

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from qimport.errors import UnsupportedError
-from qimport.ir.graph import NUMERICS, Array, Builder, Call, Graph, Numerics, Value
+from qimport.ir.graph import Array, Builder, Call, Graph, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle, OracleRefused
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.geometry import Padding
@@ -77,7 +78,7 @@ class OperatorCase:
         fed = [index for index, o in pairs if o is not None and o.value is not None]
         return model.build(fed, [output])
 
-    def check(self, oracle: Oracle | None, modes: Sequence[Numerics] = NUMERICS) -> dict[Numerics, Array]:
+    def check(self, oracle: Oracle | None, modes: Sequence[Numerics] = X86_NUMERICS) -> dict[Numerics, Array]:
         """Compare bytes, delegation and refusals in every mode; return the specified results.
 
         Without ``oracle`` only specification and lowering are compared.

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Numerics, Value
+from qimport.ir.graph import Array, Builder, Graph, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle
 from qimport.qnn.base import QnnOperation
 from tests.flatbuffer_builder import ModelBuilder
@@ -54,7 +55,7 @@ class Case:
         return model.build(inputs, [output])
 
     def check(
-        self, oracle: Oracle | None, arrays: Sequence[Array], modes: Sequence[Numerics] = NUMERICS
+        self, oracle: Oracle | None, arrays: Sequence[Array], modes: Sequence[Numerics] = X86_NUMERICS
     ) -> None:
         """Compare bytes in every mode; without ``oracle`` only our own two ways."""
         graph, file = self.graph(), self.file()

@@ -32,7 +32,7 @@ from qimport.codegen.interface import RESULTS
 from qimport.codegen.target import ARM64, target_descriptions, target_named
 from qimport.emission import write_files
 from qimport.errors import ArgumentError, CompilerBug, TargetError
-from qimport.ir.graph import NUMERICS, Numerics
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle, random_inputs
 
 MODELS = sorted(path.stem for path in (ROOT / "models").glob("*.tflite"))
@@ -64,7 +64,7 @@ def test_host_programs_give_the_interpreters_bytes(
 ) -> None:
     if reason := why_not_runnable(resolve_target(target)):
         pytest.skip(reason)
-    for numerics in NUMERICS:
+    for numerics in X86_NUMERICS:
         program = link_example(build(tmp_path / numerics, model, target, numerics))
         expect_oracle_bytes(oracle, [program], model, numerics)
 

@@ -30,8 +30,8 @@ from qimport.codegen import header
 from qimport.codegen.example import example_text
 from qimport.codegen.interface import C_TYPES, RESULTS, Interface, c_float, c_identifier, c_text
 from qimport.codegen.target import target_named
-from qimport.ir.graph import NUMERICS, Numerics
 from qimport.ir.types import DTYPES
+from qimport.numerics import NUMERICS, Numerics
 from qimport.oracle import SUPPORTED_VERSION
 from qimport.version import INTERPRETER
 

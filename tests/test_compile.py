@@ -28,8 +28,8 @@ from qimport.arrays import Array
 from qimport.codegen.host import why_not_runnable
 from qimport.codegen.target import target_descriptions, target_named
 from qimport.errors import ArgumentError, ModelError, TargetError
-from qimport.ir.graph import NUMERICS
 from qimport.model import CompiledModel
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle, random_inputs
 from qimport.verify import verify_model
 
@@ -56,7 +56,7 @@ def same(a: list[Array], b: list[Array]) -> bool:
 # Against the interpreter
 
 
-@pytest.mark.parametrize("numerics", NUMERICS)
+@pytest.mark.parametrize("numerics", X86_NUMERICS)
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
 def test_every_tensor_of_our_models_equals_the_interpreters(
     file: Path, numerics: str, oracle: Oracle

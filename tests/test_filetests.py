@@ -26,9 +26,10 @@ import pytest
 import qimport.prim
 import qimport.qnn  # noqa: F401  (registers the operations)
 from qimport.errors import ParseError
-from qimport.ir.graph import NUMERICS, Graph, Numerics
+from qimport.ir.graph import Graph
 from qimport.ir.interpret import interpret
 from qimport.ir.text import format_array, parse_array, parse_graph, print_graph, random_array
+from qimport.numerics import X86_NUMERICS, Numerics
 
 FILES = sorted(Path(__file__).with_name("filetests").glob("*.qir"))
 GOLDEN = os.environ.get("QIMPORT_GOLDEN") == "1"
@@ -75,7 +76,7 @@ def read_sections(header: list[str]) -> list[Section]:
 
 def as_numerics(section: Section) -> Numerics:
     """The mode given as the only argument; ``reference`` by default."""
-    found = [mode for mode in NUMERICS if section.arguments in ([mode], [])]
+    found = [mode for mode in X86_NUMERICS if section.arguments in ([mode], [])]
     assert found, f"{section.arguments} is no numerics mode"
     return found[0]
 

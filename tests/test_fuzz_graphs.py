@@ -15,9 +15,10 @@ from qimport.codegen.host import why_not_runnable
 from qimport.codegen.target import target_named
 from qimport.compiler import trace
 from qimport.errors import UnsupportedError
-from qimport.ir.graph import NUMERICS, Graph, Numerics
+from qimport.ir.graph import Graph
 from qimport.ir.text import collect_blobs, parse_graph, print_graph
 from qimport.model import CompiledModel
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle, OracleRefused
 from tests.mixed_graphs import MixedModel
 from tests.random_models import RandomModel
@@ -49,7 +50,7 @@ def test_mixed_element_types(seed: int, oracle: Oracle) -> None:
     """
     model = MixedModel(seed)
     file, invocations = model.grow(2 + seed % 14), model.invocations()
-    for position, mode in enumerate(NUMERICS):
+    for position, mode in enumerate(X86_NUMERICS):
         target = TARGETS[(seed + position) % len(TARGETS)]
         try:
             wanted = oracle.run_sequence(file, invocations, mode)
@@ -75,7 +76,7 @@ def require_same_text(graph: Graph) -> None:
 def compare(model: RandomModel, steps: int, seed: int, oracle: Oracle) -> None:
     """Compile for one target per mode and compare all outputs."""
     file, inputs = model.grow(steps), model.arrays()
-    for position, mode in enumerate(NUMERICS):
+    for position, mode in enumerate(X86_NUMERICS):
         target = TARGETS[(seed + position) % len(TARGETS)]
         try:
             compiled = qimport.compile(file, target, numerics=mode)

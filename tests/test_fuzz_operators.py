@@ -11,7 +11,7 @@ import pytest
 
 import qimport
 from qimport.errors import UnsupportedError
-from qimport.ir.graph import Numerics
+from qimport.numerics import Numerics
 from qimport.oracle import Oracle, OracleRefused
 from tests.one_operator import GENERATORS, OneOperator, draw_model
 from tests.single_op import expect_close, expect_same

@@ -16,7 +16,7 @@ from importer_models import One, T
 import qimport
 from qimport.errors import ArgumentError, ModelError, TargetError, UnsupportedError
 from qimport.interpreter import Interpreter
-from qimport.ir.graph import NUMERICS
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle, random_inputs
 from tests.flatbuffer_builder import ModelBuilder
 
@@ -77,7 +77,7 @@ def test_details_of_every_tensor() -> None:
     np.testing.assert_array_equal(interpreter.get_tensor(1), [1, 128])
 
 
-@pytest.mark.parametrize("numerics", NUMERICS)
+@pytest.mark.parametrize("numerics", X86_NUMERICS)
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
 def test_invoke_gives_the_originals_bytes(file: Path, numerics: str, oracle: Oracle) -> None:
     interpreter = ready(file, numerics=numerics)

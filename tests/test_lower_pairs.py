@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qimport import prim, qnn
-from qimport.ir.graph import NUMERICS, Builder, Graph, Numerics, Value, verify_graph
+from qimport.ir.graph import Builder, Graph, Value, verify_graph
 from qimport.ir.interpret import interpret
 from qimport.ir.rewrite import remove_dead_nodes
 from qimport.ir.types import TensorType
@@ -15,6 +15,7 @@ from qimport.lower.pairs import combine_pairs, equal_sum
 from qimport.lower.pipeline import lower
 from qimport.lower.products import Bilinear, equal_scaling
 from qimport.lower.rule import Emitter
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.qnn.unary import code_range
 from tests.single_op import expect_same, quantized, random_codes
 
@@ -31,7 +32,7 @@ def sum_of(op: qnn.Add | qnn.Sub, dtype: str, scales: tuple[float, float, float]
     return Graph("sum", (a, b), (result,), tuple(build.nodes))
 
 
-@pytest.mark.parametrize("mode", NUMERICS)
+@pytest.mark.parametrize("mode", X86_NUMERICS)
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", -7), ("uint8", 130), ("int8", 0)])
 @pytest.mark.parametrize(
     "scales", [(0.0523891, 0.0312477, 0.0718303), (0.5, 0.5, 1.0), (0.002, 0.3, 0.21), (0.1, 0.1, 0.1)]
@@ -142,7 +143,7 @@ def test_one_pair_that_differs_refutes_a_sum() -> None:
     assert equal_sum(codes, operands, (1e6, 1.0)) is None
 
 
-@pytest.mark.parametrize("mode", NUMERICS)
+@pytest.mark.parametrize("mode", X86_NUMERICS)
 def test_a_convolution_ends_with_the_sum(mode: Numerics) -> None:
     rng, build = np.random.default_rng(3), Builder()
     image = Value(quantized("int8", (1, 4, 4, 5), 0.05, 3), "image")
@@ -175,7 +176,7 @@ def gated(op: qnn.Mul, dtype: str, zero: int, gate_zero: int, scales: tuple[floa
     return Graph("gated", (a, gate), (result,), tuple(build.nodes))
 
 
-@pytest.mark.parametrize("mode", NUMERICS)
+@pytest.mark.parametrize("mode", X86_NUMERICS)
 @pytest.mark.parametrize(
     ("dtype", "zero", "gate_zero"), [("int8", -57, -128), ("uint8", 100, 0), ("int8", 5, 9)]
 )

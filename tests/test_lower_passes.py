@@ -10,7 +10,7 @@ import pytest
 
 from qimport import prim, qnn
 from qimport.errors import CompilerBug, UnsupportedError
-from qimport.ir.graph import NUMERICS, Array, Builder, Call, Graph, Numerics, Value, verify_graph
+from qimport.ir.graph import Array, Builder, Call, Graph, Value, verify_graph
 from qimport.ir.interpret import interpret
 from qimport.ir.rewrite import Site, merge_duplicates, remove_dead_nodes, rewrite
 from qimport.ir.types import TensorType
@@ -20,6 +20,7 @@ from qimport.lower.pipeline import lower, run_passes
 from qimport.lower.qdq import remove_conversions
 from qimport.lower.rule import Emitter
 from qimport.lower.simplify import simplify
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.qnn.base import QnnOperation
 from tests.random_graphs import RandomGraph
 from tests.single_op import expect_same, quantized, random_codes
@@ -46,7 +47,7 @@ def codes(shape: tuple[int, ...], seed: int = 0, dtype: str = "int8") -> Array:
 def test_lowering_and_passes_change_no_byte(seed: int, dtype: str) -> None:
     graph = RandomGraph(seed, dtype).grow(8)
     x = codes(graph.inputs[0].type.shape, seed, dtype)
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         lowered = lower(graph, mode)
         pairs = zip(interpret(lowered, [x]), interpret(graph, [x], mode), strict=True)
         for found, wanted in pairs:
@@ -144,7 +145,7 @@ def test_shape_arithmetic_folds() -> None:
 def test_constants_fold_in_the_arithmetic_of_the_mode() -> None:
     type_ = quantized("int8", (9,), 0.3, 7)
     data = np.arange(-60, 75, 15).astype(np.int8)
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         build = Builder()
         weights = Value(type_, "weights", data)
         real = build.emit(qnn.Dequantize(), (weights,), TensorType("float32", (9,)))
@@ -179,7 +180,7 @@ def round_trip(
     return finish(build, [x], y)
 
 
-@pytest.mark.parametrize("mode", NUMERICS)
+@pytest.mark.parametrize("mode", X86_NUMERICS)
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", -128), ("uint8", 131), ("int16", 0)])
 def test_a_round_trip_that_gives_every_code_back_disappears(mode: Numerics, dtype: str, zero: int) -> None:
     graph = round_trip(20, 0.25, zero, dtype)
@@ -187,7 +188,7 @@ def test_a_round_trip_that_gives_every_code_back_disappears(mode: Numerics, dtyp
     assert lower(graph, mode).nodes == ()
 
 
-@pytest.mark.parametrize("mode", NUMERICS)
+@pytest.mark.parametrize("mode", X86_NUMERICS)
 def test_a_round_trip_to_another_scale_becomes_one_table(mode: Numerics) -> None:
     graph = round_trip(16, 0.25, 3, scale_out=0.3)
     assert remove_conversions(graph, mode).nodes == graph.nodes
@@ -197,7 +198,7 @@ def test_a_round_trip_to_another_scale_becomes_one_table(mode: Numerics) -> None
 def test_a_round_trip_that_overflows_stays() -> None:
     """The scale times the largest code is no finite float32: what looks like an identity is none."""
     graph, x = round_trip(19, 3e36, 0), codes((19,))
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         assert remove_conversions(graph, mode).nodes == graph.nodes
         expect_same(interpret(lower(graph, mode), [x])[0], interpret(graph, [x], mode)[0], mode)
 
@@ -213,7 +214,7 @@ def test_quantize_then_dequantize_stays() -> None:
 def test_requantize_to_the_same_type_disappears() -> None:
     build, x = Builder(), Value(quantized("int8", (5,), 0.1, 3), "x")
     y = build.emit(qnn.Requantize(), (x,), x.type)
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         assert lower(finish(build, [x], y), mode).nodes == ()
 
 

@@ -17,9 +17,9 @@ import qimport
 from qimport.errors import ArgumentError, UnsupportedError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import NUMERICS
 from qimport.ir.parser import parse_graph
 from qimport.ir.printer import print_graph
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle, OracleRefused, random_inputs
 from qimport.qnn import Conv2d
 from qimport.verify import verify_model
@@ -216,7 +216,7 @@ FILES: tuple[Callable[[], bytes], ...] = (
 @pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
 def test_odd_files_run(make: Callable[[], bytes], oracle: Oracle) -> None:
     file = make()
-    for numerics in NUMERICS:
+    for numerics in X86_NUMERICS:
         session = qimport.compile(file, numerics=numerics).session()
         sequence = [random_inputs(session.inputs, seed) for seed in range(2)]
         expected = oracle.run_sequence(file, sequence, numerics)
@@ -284,7 +284,7 @@ def baked_batch() -> bytes:
 
 def test_a_baked_batch_is_what_the_interpreter_does_row_by_row(oracle: Oracle) -> None:
     file = baked_batch()
-    for numerics in NUMERICS:
+    for numerics in X86_NUMERICS:
         model = qimport.compile(file, numerics=numerics, batch=3)
         (rows,) = random_inputs(model.inputs, 0)
         with pytest.raises(OracleRefused):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from qimport.errors import ArgumentError
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import (
     INSTALL,
-    MODES,
     SUPPORTED_VERSION,
     Oracle,
     OracleRefused,
@@ -88,7 +88,7 @@ def test_the_installed_interpreter_is_the_one_the_modes_mean() -> None:
 def test_multiplication_rounds_differently_in_xnnpack_mode_only(oracle: Oracle) -> None:
     codes = np.arange(-128, 128).astype(np.int8)
     inputs = [codes.reshape(256, 1), codes.reshape(1, 256)]
-    reference, builtin, xnnpack = (oracle.run(mul_file(), inputs, mode).outputs[0] for mode in MODES)
+    reference, builtin, xnnpack = (oracle.run(mul_file(), inputs, mode).outputs[0] for mode in X86_NUMERICS)
     assert np.array_equal(reference, builtin)
     differences = np.abs(reference.astype(int) - xnnpack)
     assert differences.max() == 1
@@ -98,7 +98,7 @@ def test_multiplication_rounds_differently_in_xnnpack_mode_only(oracle: Oracle) 
 def test_convolution_differs_between_all_three_modes(oracle: Oracle) -> None:
     file = conv_then_pool_file()
     inputs = random_inputs(oracle.details(file)[0], 0)
-    convolved = [oracle.run(file, inputs, mode, tensors=True).tensors[3].astype(int) for mode in MODES]
+    convolved = [oracle.run(file, inputs, mode, tensors=True).tensors[3].astype(int) for mode in X86_NUMERICS]
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert np.abs(convolved[i] - convolved[j]).max() == 1
 
@@ -106,7 +106,7 @@ def test_convolution_differs_between_all_three_modes(oracle: Oracle) -> None:
 def test_inner_tensors_lead_to_the_same_output(oracle: Oracle) -> None:
     file = conv_then_pool_file()
     inputs = random_inputs(oracle.details(file)[0], 1)
-    for mode in MODES:
+    for mode in X86_NUMERICS:
         plain = oracle.run(file, inputs, mode)
         detailed = oracle.run(file, inputs, mode, tensors=True)
         assert plain.tensors == {}

@@ -35,7 +35,7 @@ from qimport.codegen.pool_code import pool_code
 from qimport.codegen.program import generate
 from qimport.codegen.target import ARM64, X86_64, Architecture, Target
 from qimport.errors import CompilerBug
-from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Numerics, Value
+from qimport.ir.graph import Array, Builder, Graph, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.types import TensorType
 from qimport.lower import parallel
@@ -46,6 +46,7 @@ from qimport.lower.partition import Part, Span, flattened, part
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import ParallelCall, Plan, PlanCall, check_plan, make_plan
 from qimport.model import CompiledModel
+from qimport.numerics import X86_NUMERICS, Numerics
 from tests.random_graphs import RandomGraph
 
 MOBILE, INCEPTION = (ROOT / "models" / f"{name}.tflite" for name in ("mobile_int8", "inception_uint8"))
@@ -110,7 +111,7 @@ def test_random_networks_in_parts() -> None:
     groups = [
         check(lower(RandomGraph(seed, "int8").grow(9), mode), 3, seed)
         for seed in range(10)
-        for mode in NUMERICS
+        for mode in X86_NUMERICS
     ]
     apart, together = np.mean(groups, axis=0)
     assert apart > 1 and together < 0.8 * apart
@@ -298,7 +299,7 @@ def test_parts_are_even() -> None:
 
 @pytest.mark.parametrize(
     ("file", "numerics"),
-    [*((MOBILE, numerics) for numerics in NUMERICS), (INCEPTION, "reference")],
+    [*((MOBILE, numerics) for numerics in X86_NUMERICS), (INCEPTION, "reference")],
     ids=lambda item: getattr(item, "stem", item),
 )
 def test_any_number_of_threads_gives_the_same_bytes(file: Path, numerics: Numerics) -> None:

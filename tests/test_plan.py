@@ -14,7 +14,7 @@ from qimport import prim
 from qimport.codegen.host import resolve_target
 from qimport.codegen.program import generate
 from qimport.errors import CompilerBug
-from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Value
+from qimport.ir.graph import Array, Builder, Graph, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.rewrite import remove_dead_nodes
 from qimport.ir.types import ALIGNMENT, TensorType
@@ -22,6 +22,7 @@ from qimport.lower.fuse import ELEMENTWISE, MAX_FUSED, fuse
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import KernelCall, Operand, Plan, check_plan, make_plan
 from qimport.lower.simplify import simplify
+from qimport.numerics import X86_NUMERICS
 from tests.random_graphs import RandomGraph
 
 
@@ -108,7 +109,7 @@ def test_random_graphs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_random_networks(seed: int) -> None:
     graph = RandomGraph(seed, "int8").grow(9)
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         check(lower(graph, mode), seed)
 
 

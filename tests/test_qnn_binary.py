@@ -10,10 +10,11 @@ import pytest
 from qimport.errors import VerifyError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import NUMERICS, Builder, Call, Graph, Value
+from qimport.ir.graph import Builder, Call, Graph, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle
 from qimport.qnn.binary import BinaryOperation, Mul
 from qimport.qnn.broadcast import inner_run
@@ -210,7 +211,7 @@ def test_one_tensor_twice(seed: int, square: bool, oracle: Oracle) -> None:
     result = build.emit(Mul(activation, square), (values[0], values[-1]), out)
     graph, file = Graph("square", tuple(values), (result,), tuple(build.nodes)), model.build(indices, [y])
     codes = [all_codes(x.dtype)] * len(values)
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         specified = interpret(graph, codes, mode)[0]
         expect_same(interpret(lower(graph, mode), codes)[0], specified, f"lowered in {mode}")
         expect_same(interpret(import_model(read_model(file)).graph, codes, mode)[0], specified, "imported")

@@ -10,9 +10,10 @@ import pytest
 from qimport.errors import ModelError, UnsupportedError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import NUMERICS, Graph
+from qimport.ir.graph import Graph
 from qimport.ir.interpret import interpret
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator import OneOperator, draw_model
@@ -32,7 +33,7 @@ def graph_of(file: bytes) -> Graph:
 def test_blockwise(seed: int, builtin: str, oracle: Oracle) -> None:
     model = drawn(seed, builtin)
     graph, inputs = graph_of(model.file), model.invocations[0]
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         specified = interpret(graph, inputs, mode)[0]
         expect_same(interpret(lower(graph, mode), inputs)[0], specified, f"{model.text} lowered in {mode}")
         expect_same(specified, oracle.run(model.file, inputs, mode).outputs[0], f"{model.text} in {mode}")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from qimport.errors import UnsupportedError
-from qimport.ir.graph import NUMERICS
 from qimport.ir.interpret import interpret
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle
 from qimport.qnn.log_softmax import LogSoftmax
 from qimport.qnn.prelu import SLOPES
@@ -36,7 +36,7 @@ def test_function_equals_the_interpreter(kind: type[UnaryOperation], dtype: str,
 def check_within_bound(case: OperatorCase, oracle: Oracle) -> None:
     """The lowering has the bytes of the specification, which is as close to the interpreter as it
     promises."""
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         if case.op.unsupported(case.call(mode)) is not None:
             continue
         specified = interpret(case.graph(), case.inputs, mode)[0]
@@ -53,7 +53,7 @@ def check_within_bound(case: OperatorCase, oracle: Oracle) -> None:
 def test_prelu_equals_the_interpreter(dtype: str, oracle: Oracle) -> None:
     for seed in range(4):
         case = prelu_case(dtype, Draw.of(seed))
-        for mode in NUMERICS:
+        for mode in X86_NUMERICS:
             specified = interpret(case.graph(), case.inputs, mode)[0]
             expect_same(interpret(lower(case.graph(), mode), case.inputs)[0], specified, str(case))
             expect_same(specified, oracle.run(case.file(), case.inputs, mode).outputs[0], f"{case} in {mode}")

@@ -9,8 +9,9 @@ import pytest
 
 import qimport
 from qimport.errors import VerifyError
-from qimport.ir.graph import NUMERICS, Call
+from qimport.ir.graph import Call
 from qimport.ir.types import TensorType
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle
 from qimport.qnn.mean import Mean
 from tests.cases import Draw, Operand, OperatorCase
@@ -130,7 +131,7 @@ def test_a_product_over_single_elements(
     )
     file = model.build([x], [y])
     codes = np.arange(-40, 60)[: int(np.prod(shape))].reshape(shape).astype(dtype)
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         (wanted,) = oracle.run(file, [codes], mode).outputs
         (found,) = qimport.compile(file, numerics=mode).run([codes])
         assert found.tobytes() == wanted.tobytes(), mode

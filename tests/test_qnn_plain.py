@@ -8,10 +8,11 @@ from qimport import qnn
 from qimport.errors import VerifyError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import NUMERICS, Call
+from qimport.ir.graph import Call
 from qimport.ir.interpret import interpret
 from qimport.ir.types import TensorType
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS
 from tests.one_operator import GENERATORS, draw_model
 from tests.single_op import expect_same, quantized
 
@@ -24,7 +25,7 @@ def test_specification_equals_lowering(name: str) -> None:
     for seed in range(4):
         model = draw_model(name, seed)
         graph = import_model(read_model(model.file)).graph
-        for mode in NUMERICS:
+        for mode in X86_NUMERICS:
             if any(node.op.unsupported(node.call(mode)) for node in graph.nodes):  # type: ignore[attr-defined]
                 continue
             for inputs in model.invocations:

@@ -8,8 +8,9 @@ import pytest
 import qimport
 from qimport import qnn
 from qimport.errors import VerifyError
-from qimport.ir.graph import NUMERICS, Array, Call
+from qimport.ir.graph import Array, Call
 from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle
 from qimport.qnn.quantize import REQUANTIZATIONS
 from tests import cases
@@ -58,7 +59,7 @@ def test_quantize_of_values_out_of_range(dtype: str, scale: float, oracle: Oracl
 def test_leftover_of_blocks_rounds_ties_away() -> None:
     case = quantize_case("int8", 1.0, 0, (39,))
     node, halves = case.graph().nodes[0], np.full(39, 0.5, np.float32)
-    result = {mode: node.op.evaluate(node.call(mode, (halves,)))[0].tolist() for mode in NUMERICS}
+    result = {mode: node.op.evaluate(node.call(mode, (halves,)))[0].tolist() for mode in X86_NUMERICS}
     assert result == {"reference": [1] * 39, "builtin": [0] * 32 + [1] * 7, "xnnpack": [0] * 39}
 
 
@@ -128,7 +129,7 @@ def test_dequantize_of_a_constant(dtype: str, oracle: Oracle) -> None:
     model.operator("DEQUANTIZE", [known], [wide])
     model.operator("MUL", [wide, factor], [y])
     file = model.build([factor], [y])
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         wanted = oracle.run(file, [one], mode).outputs[0]
         expect_same(qimport.compile(file, numerics=mode).run([one])[0], wanted, mode)
 

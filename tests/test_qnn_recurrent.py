@@ -15,10 +15,11 @@ from qimport.codegen.host import resolve_target, why_not_runnable
 from qimport.errors import UnsupportedError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import NUMERICS, Array, Builder, Graph, Numerics, Value
+from qimport.ir.graph import Array, Builder, Graph, Value
 from qimport.ir.interpret import initial_states, interpret
 from qimport.ir.types import TensorType
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator import draw_model
@@ -37,7 +38,7 @@ def run(graph: Graph, sequence: Sequence[Sequence[Array]], mode: Numerics) -> li
 def test_recurrent(name: str, seed: int, oracle: Oracle) -> None:
     model = draw_model(name, seed)
     graph = import_model(read_model(model.file)).graph
-    for mode in NUMERICS[:1] if seed % 2 else NUMERICS:
+    for mode in X86_NUMERICS[:1] if seed % 2 else X86_NUMERICS:
         specified = run(graph, model.invocations, mode)
         lowered = run(lower(graph, mode), model.invocations, mode)
         answers = oracle.run_sequence(model.file, model.invocations, mode)

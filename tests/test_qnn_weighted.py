@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from qimport.errors import UnsupportedError, VerifyError
-from qimport.ir.graph import NUMERICS, Call
+from qimport.ir.graph import Call
 from qimport.ir.interpret import interpret
 from qimport.ir.types import Quantization, TensorType
 from qimport.lower.pipeline import lower
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle, OracleRefused
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.batch_matmul import BatchMatmul
@@ -43,7 +44,7 @@ def check(model: OneOperator, oracle: Oracle) -> None:
     graph, (inputs,) = load(model.file).graph, model.invocations
     (node,) = graph.nodes
     assert isinstance(node.op, QnnOperation)
-    for mode in NUMERICS:
+    for mode in X86_NUMERICS:
         if node.op.unsupported(node.call(mode)) is not None:
             with pytest.raises(UnsupportedError):
                 lower(graph, mode)

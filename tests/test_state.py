@@ -24,12 +24,13 @@ from qimport.compiler import trace
 from qimport.emission import Emission
 from qimport.errors import ModelError, ParseError, QimportError, VerifyError
 from qimport.interpreter import Interpreter
-from qimport.ir.graph import NUMERICS, Array, Graph, Numerics, State, Value, verify_graph
+from qimport.ir.graph import Array, Graph, State, Value, verify_graph
 from qimport.ir.interpret import initial_states, interpret
 from qimport.ir.text import parse_graph, print_graph
 from qimport.ir.types import TensorType
 from qimport.lower.plan import make_plan
 from qimport.model import CompiledModel
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator import OneOperator, draw_model
@@ -240,7 +241,7 @@ def test_variable_tensors_begin_as_the_interpreter_resets_them(dtype: str, oracl
     y = T((4,), dtype, scale, zero).add(model)
     model.operator("CONCATENATION", [x, kept], [y], axis=0)
     file, inputs = model.build([x], [y]), [np.array([1, 2], dtype)]
-    for numerics in NUMERICS:
+    for numerics in X86_NUMERICS:
         expected = oracle.run(file, inputs, numerics).outputs
         expect_equal(qimport.compile(file, numerics=numerics).run(inputs), expected)
 

@@ -22,7 +22,8 @@ from zoo_list import REFUSED, UNTRUSTED
 from qimport.codegen.target import target_named
 from qimport.compiler import trace
 from qimport.errors import QimportError
-from qimport.ir.graph import NUMERICS, Array, Numerics
+from qimport.ir.graph import Array
+from qimport.numerics import NUMERICS, Numerics
 from qimport.oracle import Oracle, OracleRefused, random_inputs
 from qimport.toolchain import find_compiler, missing_compiler
 

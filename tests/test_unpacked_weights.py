@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qimport
-from qimport.ir.graph import NUMERICS
+from qimport.numerics import X86_NUMERICS
 from qimport.oracle import Oracle, random_inputs
 from qimport.verify import verify_model
 from tests.flatbuffer_builder import ModelBuilder
@@ -57,7 +57,7 @@ def unpacked_file(builtin: str, weights: str, bias: str) -> bytes:
 def test_unpacked_weights_give_the_bytes_of_every_mode(builtin: str, weights: str, oracle: Oracle) -> None:
     for bias in ("float32", "float16", "int8"):
         file = unpacked_file(builtin, weights, bias)
-        for numerics in NUMERICS:
+        for numerics in X86_NUMERICS:
             model = qimport.compile(file, numerics=numerics)
             inputs = random_inputs(model.inputs, 0)
             (expected,) = oracle.run(file, inputs, numerics).outputs

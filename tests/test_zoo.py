@@ -15,7 +15,8 @@ from zoo_list import LARGE, REFUSED, UNTRUSTED
 
 import qimport
 from qimport.errors import QimportError
-from qimport.ir.graph import NUMERICS, Array, Numerics
+from qimport.ir.graph import Array
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle, OracleRefused, random_inputs
 from tests.single_op import expect_same
 
@@ -26,7 +27,7 @@ INVOCATIONS = os.environ.get("QIMPORT_ZOO_INVOCATIONS")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("numerics", NUMERICS)
+@pytest.mark.parametrize("numerics", X86_NUMERICS)
 def test_a_real_file(zoo_model: Path, numerics: Numerics, oracle: Oracle, record_property: Record) -> None:
     """What the interpreter runs must match, or be on the list of refusals; nothing may crash."""
     listed = zoo_model.stem in (REFUSED | UNTRUSTED)
@@ -53,7 +54,7 @@ def check(file: Path, numerics: Numerics, expected: Expected | None) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("numerics", NUMERICS)
+@pytest.mark.parametrize("numerics", X86_NUMERICS)
 def test_a_benchmark_network(bench_model: Path, numerics: Numerics, oracle: Oracle) -> None:
     expected = ask(oracle, bench_model, numerics, 1)
     assert expected is not None

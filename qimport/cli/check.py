@@ -15,8 +15,8 @@ from qimport.cli.text import print_json
 from qimport.errors import QimportError, UnsupportedError
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import Numerics
 from qimport.lower.supported import require_supported
+from qimport.numerics import Numerics
 from qimport.source import read_source
 
 

@@ -10,7 +10,7 @@ from qimport.cli.files import model_source
 from qimport.cli.options import json_option, model_argument, shape_options, target_option, threads_option
 from qimport.cli.progress import working
 from qimport.cli.text import print_json
-from qimport.ir.graph import NUMERICS
+from qimport.numerics import NUMERICS, X86_NUMERICS
 from qimport.oracle import Oracle
 from qimport.verify import Comparison, Report, verify_model
 
@@ -24,7 +24,7 @@ DIFFERENT = 1
     type=click.Choice(("all", *NUMERICS)),
     default="all",
     show_default=True,
-    help="Which configuration of the interpreter to equal.",
+    help="Which interpreter to equal; all: every configuration of this machine's.",
 )
 @click.option(
     "--seeds",
@@ -59,7 +59,7 @@ def command(
     reports = []
     with Oracle() as oracle:
         version = oracle.version  # a missing interpreter is told before anything is compiled
-        for mode in NUMERICS if numerics == "all" else (numerics,):
+        for mode in X86_NUMERICS if numerics == "all" else (numerics,):
             with working(f"comparing with ai-edge-litert {version}, {mode}") as progress:
                 report = verify_model(
                     source,

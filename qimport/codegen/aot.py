@@ -16,9 +16,9 @@ from qimport.codegen.interface import Interface, TensorInfo, Weights, c_identifi
 from qimport.codegen.program import Program, Ready, generate
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, CompilerBug, TargetError
-from qimport.ir.graph import Numerics
 from qimport.ir.types import ALIGNMENT
 from qimport.lower.plan import Plan
+from qimport.numerics import Numerics
 
 ALLOWED_UNDEFINED = frozenset({"memcpy", "memmove", "memset"})
 """Symbols an object may leave to the linker: every C library has them, and LLVM emits calls to them."""

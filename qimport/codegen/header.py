@@ -18,16 +18,23 @@ from qimport.codegen.interface import (
     c_text,
 )
 from qimport.codegen.tensor_tables import tensor_tables
-from qimport.ir.graph import Numerics
 from qimport.ir.types import ALIGNMENT
+from qimport.numerics import MODES, Family, Mode
 from qimport.version import INTERPRETER, VERSION
 
-RESOLVERS: dict[Numerics, str] = {
+RESOLVERS: dict[Family, str] = {
     "reference": "reference kernels (OpResolverType.BUILTIN_REF)",
     "builtin": "built-in kernels without delegate (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)",
     "xnnpack": "default configuration, the XNNPACK delegate (OpResolverType.AUTO)",
 }
-"""What the interpreter of each numerics mode runs."""
+"""What the interpreter runs, by the kernel family of the numerics mode."""
+
+
+def machine(mode: Mode) -> str:
+    """Where the interpreter of a numerics mode runs."""
+    if not mode.arm64:
+        return "x86-64"
+    return "Cortex-A53" if mode.little else "64-bit ARM with dot products"
 
 
 @functools.cache
@@ -51,6 +58,7 @@ def header_text(api: Interface) -> str:
 
 
 def _opening(api: Interface) -> str:
+    mode = MODES[api.numerics]
     return f"""\
 /**
  * \\file  {api.file}.h
@@ -62,8 +70,8 @@ def _opening(api: Interface) -> str:
  * nothing: {_memory(api)}
  * Tensors are dense, row-major and little-endian; images are NHWC.
  *
- * The outputs are byte for byte those of the TFLite interpreter ({INTERPRETER}, x86-64) with its
- * {RESOLVERS[api.numerics]}.
+ * The outputs are byte for byte those of the TFLite interpreter ({INTERPRETER}, {machine(mode)})
+ * with its {RESOLVERS[mode.family]}.
  */
 """
 

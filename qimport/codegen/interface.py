@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from qimport.codegen.target import Target
-from qimport.ir.graph import Numerics
+from qimport.numerics import Numerics
 
 API_VERSION = 1
 """Of the functions and macros of headers: grows when one is taken away or changes its meaning."""

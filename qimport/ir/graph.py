@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from qimport.errors import VerifyError
 from qimport.ir.types import TensorType
+from qimport.numerics import MODES, Mode, Numerics
 
 Array = npt.NDArray[np.generic]
-
-Numerics = Literal["reference", "builtin", "xnnpack"]
-NUMERICS: tuple[Numerics, ...] = ("reference", "builtin", "xnnpack")
-"""Numerics modes, each named after the TFLite interpreter configuration whose bytes it equals."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,11 @@ class Call:
         if found is None:
             raise VerifyError(f"operand {index} is missing")
         return found
+
+    @property
+    def mode(self) -> Mode:
+        """What ``numerics`` stands for."""
+        return MODES[self.numerics]
 
     @property
     def output(self) -> TensorType:

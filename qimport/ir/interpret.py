@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from qimport.errors import ArgumentError, CompilerBug
-from qimport.ir.graph import Array, Graph, Numerics, Value
+from qimport.ir.graph import Array, Graph, Value
+from qimport.numerics import Numerics
 
 
 def interpret(

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from qimport import prim
-from qimport.ir.graph import Numerics, Value
+from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter
+from qimport.numerics import Family
 from qimport.qnn.float_weighted import Sums, bounds
 from qimport.qnn.geometry import Padding
 from qimport.qnn.optimized_product import Part, block_of, parts_of
@@ -124,7 +125,7 @@ def constant_or_reshape(emit: Emitter, x: Value, shape: tuple[int, ...]) -> Valu
     return emit.reshape(x, shape) if x.data is None else emit.constant(x.data.reshape(shape), x.name)
 
 
-def emit_activation(emit: Emitter, x: Value, activation: str, family: Numerics) -> Value:
+def emit_activation(emit: Emitter, x: Value, activation: str, family: Family) -> Value:
     """The bounds of a fused activation, where there are any."""
     low, high = bounds(activation, family)
     if low > -np.inf:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qimport.ir.graph import Builder, Graph, Node, Numerics, Value
+from qimport.ir.graph import Builder, Graph, Node, Value
 from qimport.ir.rewrite import Site, rewrite
+from qimport.numerics import Numerics
 from qimport.qnn.shape import Shape
 
 FREE_BYTES = 1 << 24

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from qimport import prim
-from qimport.ir.graph import Graph, Numerics, Value
+from qimport.ir.graph import Graph, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter
+from qimport.numerics import Numerics
 
 NO_PADDING = ((0, 0), (0, 0))
 

@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from qimport import prim
 from qimport.fixedpoint import Int
-from qimport.ir.graph import Graph, Node, Numerics, Operation, Value
+from qimport.ir.graph import Graph, Node, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.lower.cones import Cones
 from qimport.lower.products import Bilinear, between, equal_scaling, offset_bounds
 from qimport.lower.rule import Emitter, plain
+from qimport.numerics import Numerics
 from qimport.prim.pair import CODES, FACTOR_BITS, LARGEST_SHIFT, SMALLEST_SHIFT, STEP_BITS
 from qimport.qnn.unary import code_range
 

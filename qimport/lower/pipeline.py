@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from qimport.errors import CompilerBug, QimportError
-from qimport.ir.graph import Graph, Node, Numerics, Value, verify_graph
+from qimport.ir.graph import Graph, Node, Value, verify_graph
 from qimport.ir.rewrite import Site, merge_duplicates, remove_dead_nodes, rewrite
 from qimport.lower.fold import fold_constants
 from qimport.lower.padding import explicit_padding
@@ -17,6 +17,7 @@ from qimport.lower.rule import RULES, Emitter, Use, plain
 from qimport.lower.simplify import simplify
 from qimport.lower.supported import require_supported
 from qimport.lower.tabulate import tabulate
+from qimport.numerics import Numerics
 from qimport.qnn.base import QnnOperation
 
 Pass = Callable[[Graph, Numerics], Graph]

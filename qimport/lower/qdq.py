@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qimport.ir.graph import Array, Builder, Call, Graph, Node, Numerics, Value
+from qimport.ir.graph import Array, Builder, Call, Graph, Node, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.ir.types import TensorType
+from qimport.numerics import Numerics
 from qimport.qnn.quantize import (
     DEQUANTIZE_BLOCK,
     QUANTIZE_BLOCK,

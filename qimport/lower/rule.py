@@ -10,8 +10,9 @@ import numpy as np
 
 from qimport import prim
 from qimport.elements import Relation
-from qimport.ir.graph import Array, Builder, Call, Graph, Numerics, Value
+from qimport.ir.graph import Array, Builder, Call, Graph, Value
 from qimport.ir.types import TensorType
+from qimport.numerics import Numerics
 from qimport.prim.arithmetic import BinaryKind
 from qimport.prim.math import MathKind
 from qimport.qnn.base import QnnOperation

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from qimport import prim
-from qimport.ir.graph import Numerics, Value
+from qimport.ir.graph import Value
 from qimport.lower.rule import Emitter
+from qimport.numerics import Family
 from qimport.qnn.sigmoid16 import LOGISTIC_POWERS, SIGMOID, TANH_POWERS, InputScale
 
 
-def emit_logistic16(emit: Emitter, x: Value, scale: float, family: Numerics) -> Value:
+def emit_logistic16(emit: Emitter, x: Value, scale: float, family: Family) -> Value:
     """int16 codes of ``scale`` to int16 codes of 1 / 32768."""
     given = InputScale.of(scale, LOGISTIC_POWERS)
     if given.power is not None and family != "reference":
@@ -22,7 +23,7 @@ def emit_logistic16(emit: Emitter, x: Value, scale: float, family: Numerics) -> 
     return _signed(emit, v, above, below, 10)
 
 
-def emit_tanh16(emit: Emitter, x: Value, scale: float, family: Numerics) -> Value:
+def emit_tanh16(emit: Emitter, x: Value, scale: float, family: Family) -> Value:
     """int16 codes of ``scale`` to int16 codes of 1 / 32768."""
     given = InputScale.of(scale, TANH_POWERS)
     if given.power is not None and family != "reference":

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from qimport import prim
-from qimport.ir.graph import Graph, Numerics, Operation, Value
+from qimport.ir.graph import Graph, Operation, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter, plain
+from qimport.numerics import Numerics
 
 Simplification = Callable[[Emitter, Any, Site], Value | None]
 

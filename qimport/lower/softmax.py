@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from qimport import prim
-from qimport.ir.graph import Numerics, Value
+from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter, Use, plain, rule
+from qimport.numerics import Family
 from qimport.qnn import softmax16
 from qimport.qnn.interpolation import HIGHEST, LOWEST
 from qimport.qnn.softmax import SMALLEST, Softmax
@@ -35,7 +36,7 @@ def reduce_rows(emit: Emitter, kind: prim.ReduceKind, x: Value, dtype: str) -> V
     return emit.emit(prim.Reduce(kind, (len(shape) - 1,)), (x,), TensorType(dtype, shape))
 
 
-def _real(emit: Emitter, op: Softmax, x: Value, family: Numerics) -> Value:
+def _real(emit: Emitter, op: Softmax, x: Value, family: Family) -> Value:
     distance = emit.binary("sub", x, reduce_rows(emit, "max", x, "float32"))
     distance = emit.binary("mul", distance, float(np.float32(op.beta)))
     if family == "reference":

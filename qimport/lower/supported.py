@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from qimport.errors import Reason, UnsupportedError
-from qimport.ir.graph import Graph, Node, Numerics
+from qimport.ir.graph import Graph, Node
 from qimport.ir.rewrite import remove_dead_nodes
+from qimport.numerics import Numerics
 from qimport.qnn.base import QnnOperation
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from qimport.ir.graph import Array, Call, Numerics, Value
+from qimport.ir.graph import Array, Call, Value
 from qimport.lower.rule import Emitter, Use
+from qimport.numerics import Numerics, without_delegate
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.unary import code_range
 
@@ -26,7 +27,7 @@ def emit_table(emit: Emitter, op: QnnOperation, use: Use) -> Value:
 
 def emit_table_in_blocks(emit: Emitter, op: QnnOperation, use: Use, block: int) -> Value:
     """As :func:`emit_table`, where elements outside whole blocks go through the reference kernel's loop."""
-    body = table_of(op, use.call, op.kernel_family(use.call))
+    body = table_of(op, use.call, without_delegate(use.call.numerics, op.kernel_family(use.call)))
     leftover = table_of(op, use.call, "reference")
     if np.array_equal(body, leftover):
         return emit.lut(use.operand(0), body)

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from qimport import prim
-from qimport.ir.graph import Graph, Node, Numerics, Value
+from qimport.ir.graph import Graph, Node, Value
 from qimport.ir.rewrite import Site, rewrite
 from qimport.lower.cones import Cones
 from qimport.lower.rule import Emitter
+from qimport.numerics import Numerics
 from qimport.prim.pair import CODES
 from qimport.qnn.unary import code_range
 

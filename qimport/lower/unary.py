@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from qimport import fixedpoint as fp
-from qimport.ir.graph import Numerics, Value
+from qimport.ir.graph import Value
 from qimport.ir.types import INTEGER_RANGE
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.lower.sigmoid16 import emit_logistic16, emit_tanh16
 from qimport.lower.tables import emit_table
+from qimport.numerics import Family
 from qimport.qnn.checks import EIGHT_BIT
 from qimport.qnn.hard_swish import HardSwish
 from qimport.qnn.real_function import REAL_FUNCTIONS
@@ -33,7 +34,7 @@ def lower_unary(emit: Emitter, op: UnaryOperation, use: Use) -> Value:
     return WIDE_INTEGERS[type(op)](emit, op, use)
 
 
-def _real(emit: Emitter, op: UnaryOperation, x: Value, family: Numerics) -> Value:
+def _real(emit: Emitter, op: UnaryOperation, x: Value, family: Family) -> Value:
     kind = op.real_function(family)
     leftover = op.leftover(family)
     if leftover is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from qimport.ir.graph import Call, Numerics, Operation
+from qimport.ir.graph import Call, Operation
+from qimport.numerics import Family
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class QnnOperation(Operation):
         """
         return 0
 
-    def kernel_family(self, call: Call) -> Numerics:
-        """Whose bytes this use equals; what the delegate leaves in ``xnnpack`` runs as ``builtin``."""
-        if call.numerics == "xnnpack" and not (self.delegable and self.xnnpack_takes(call)):
+    def kernel_family(self, call: Call) -> Family:
+        """Whose bytes this use equals; what the delegate leaves alone runs as ``builtin``."""
+        if call.mode.family == "xnnpack" and not (self.delegable and self.xnnpack_takes(call)):
             return "builtin"
-        return call.numerics
+        return call.mode.family

@@ -98,7 +98,7 @@ class BlockwiseDense(QnnOperation):
         idle = TensorType(w.dtype, w.shape, Quantization((0.0,), (0,)))
         types = (call.inputs[0], idle, call.inputs[2])
         op = HybridDense(self.activation, self.asymmetric, constant_weights=False)
-        return op, Call(types, call.outputs, call.arrays[:SCALES], self.kernel_family(call))
+        return op, Call(types, call.outputs, call.arrays[:SCALES], call.numerics)
 
     def dynamic_kind(self, call: Call) -> DynamicKind:
         """How kernels that know blocks quantize activations."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from qimport import summation
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, Numerics
+from qimport.ir.graph import Array, Call
+from qimport.numerics import Family
 from qimport.qnn.geometry import Geometry, has_bias
 from qimport.qnn.optimized_product import optimized_product
 from qimport.summation import Float32
@@ -51,7 +52,7 @@ DELEGATE = Sums(fused=True, bias_first=True)
 """XNNPACK: fused multiply-adds from the bias on."""
 
 
-def bounds(activation: str, family: Numerics) -> tuple[float, float]:
+def bounds(activation: str, family: Family) -> tuple[float, float]:
     """The range of a fused activation; classic kernels bring infinite sums to the largest numbers."""
     low, high = ACTIVATION_BOUNDS[activation]
     if family == "xnnpack":

@@ -12,8 +12,9 @@ from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Call, Numerics, operation
+from qimport.ir.graph import Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import Family
 from qimport.qnn.unary import UnaryOperation
 
 
@@ -43,12 +44,12 @@ class HardSwish(UnaryOperation):
     TFLITE: ClassVar[tuple[str, ...]] = ("HARD_SWISH",)
     TYPES = ("int8", "uint8", "float32")
     DELEGATED = ("float32",)
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {
         "reference": "hard_swish",
         "builtin": "hard_swish_by_sixth",
         "xnnpack": "hard_swish_by_gate",
     }
-    LEFTOVERS: ClassVar[Mapping[Numerics, tuple[int, real.Kind]]] = {"builtin": (4, "hard_swish_sixth_last")}
+    LEFTOVERS: ClassVar[Mapping[Family, tuple[int, real.Kind]]] = {"builtin": (4, "hard_swish_sixth_last")}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
@@ -61,7 +62,7 @@ class HardSwish(UnaryOperation):
         sentence = f"the input scale {before!r} of HARD_SWISH must be {limit}"
         require(ratio < 1 and before < 2**20, "C3", sentence)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The formula of the class."""
         (m1, e1), (m2, e2) = _hard_swish_multipliers(source, target)
         v = (x - source.quant.zero_point) << 7

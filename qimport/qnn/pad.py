@@ -57,7 +57,7 @@ class Pad(QnnOperation):
         """Whether a zero is filled in as 0.0, whatever its sign."""
         image = len(self.before) == 4 and not any((*self.before[::3], *self.after[::3]))
         floating = call.output.dtype.startswith("float")
-        return floating and call.numerics != "reference" and not (image and call.output.dtype == "float16")
+        return floating and call.mode.family != "reference" and not (image and call.output.dtype == "float16")
 
     def fill(self, call: Call) -> int | float:
         """The element that surrounds the operand, if it is no operand itself."""

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, Numerics, operation
+from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, Quantization, TensorType
+from qimport.numerics import Family
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT, require_multiplier, require_per_tensor, require_same_shape
 from qimport.qnn.requantization import is_plain_8bit
@@ -71,7 +72,7 @@ class Quantize(QnnOperation):
         """8-bit results with one scale and no quantized dimension."""
         return is_plain_8bit(call.output)
 
-    def kernel_family(self, call: Call) -> Numerics:
+    def kernel_family(self, call: Call) -> Family:
         """As there; per channel there is one kernel only."""
         return "reference" if call.output.quant.per_channel else super().kernel_family(call)
 

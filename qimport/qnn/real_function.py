@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from qimport import real
-from qimport.ir.graph import Numerics, operation
+from qimport.ir.graph import operation
+from qimport.numerics import Family
 from qimport.qnn.unary import UnaryOperation, everywhere
 
 
@@ -36,7 +37,7 @@ class Cos(RealFunction):
 
     NAME = "qnn.cos"
     TFLITE: ClassVar[tuple[str, ...]] = ("COS",)
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("cos"), "xnnpack": "cos_of_quotient"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("cos"), "xnnpack": "cos_of_quotient"}
 
 
 @operation
@@ -59,7 +60,7 @@ class Round(RealFunction):
 
     NAME = "qnn.round"
     TFLITE: ClassVar[tuple[str, ...]] = ("ROUND",)
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("round"), "xnnpack": "rint"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("round"), "xnnpack": "rint"}
     IN_REFERENCE = False
 
 
@@ -70,7 +71,7 @@ class Sin(RealFunction):
 
     NAME = "qnn.sin"
     TFLITE: ClassVar[tuple[str, ...]] = ("SIN",)
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("sin"), "xnnpack": "sin_of_quotient"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("sin"), "xnnpack": "sin_of_quotient"}
 
 
 @operation

@@ -10,8 +10,9 @@ import numpy as np
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, Numerics, operation
+from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import Family
 from qimport.qnn.checks import EIGHT_BIT, require_multiplier
 from qimport.qnn.unary import UnaryOperation, everywhere, rescaled
 
@@ -36,7 +37,7 @@ class BoundedIdentity(UnaryOperation):
         if call.output.dtype != "float32":
             require_multiplier("C3", call.input(0), call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The formula of the class."""
         before, after = source.quant, target.quant
         scaled = rescaled(x - before.zero_point, fp.f32(before.scale / after.scale))
@@ -153,7 +154,7 @@ class LeakyRelu(UnaryOperation):
                 return (np.where(x < 0, scaled, x),)
             return (np.where(x > 0, x, scaled),)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The formula of the kernel family."""
         d = x - source.quant.zero_point
         if family == "xnnpack":

@@ -9,8 +9,9 @@ import numpy as np
 
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int, Rounding
-from qimport.ir.graph import Array, Numerics
+from qimport.ir.graph import Array
 from qimport.ir.types import TensorType
+from qimport.numerics import Family
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 """Fused activations, named as in the schema."""
@@ -66,7 +67,7 @@ def fixed_point_factors(scales: Sequence[float]) -> tuple[Array, Array]:
     return np.array([m for m, _ in pairs], np.int32), np.array([e for _, e in pairs], np.int32)
 
 
-def output_range(activation: str, output: TensorType, family: Numerics) -> tuple[int, int]:
+def output_range(activation: str, output: TensorType, family: Family) -> tuple[int, int]:
     """Clip bounds of a fused activation in the codes of ``output``."""
     q = output.quant
     form = fp.activation_range_xnnpack if family == "xnnpack" else fp.activation_range

@@ -11,8 +11,9 @@ import numpy as np
 from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
-from qimport.ir.graph import Numerics, operation
+from qimport.ir.graph import operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import Family
 from qimport.qnn.interpolation import interpolated, knots
 from qimport.qnn.unary import Float32, UnaryOperation, everywhere, real_values
 
@@ -33,9 +34,9 @@ class Sqrt(UnaryOperation):
     TFLITE: ClassVar[tuple[str, ...]] = ("SQRT",)
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("sqrt"), "xnnpack": "sqrt_of_estimate"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("sqrt"), "xnnpack": "sqrt_of_estimate"}
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The formula of the class."""
         root = np.sqrt(np.maximum(real_values(x, source), np.float32(0)))
         whole = np.trunc(root / np.float32(target.quant.scale)).astype(np.float64)
@@ -60,9 +61,9 @@ class Rsqrt(UnaryOperation):
     TFLITE: ClassVar[tuple[str, ...]] = ("RSQRT",)
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("rsqrt"), "xnnpack": "rsqrt_of_estimate"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("rsqrt"), "xnnpack": "rsqrt_of_estimate"}
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The formula of the element type."""
         if source.dtype == "int16":
             return interpolated(x, self.knots(source, target))

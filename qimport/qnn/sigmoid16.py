@@ -21,7 +21,7 @@ import numpy as np
 
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int
-from qimport.ir.graph import Numerics
+from qimport.numerics import Family
 
 _NUMBERS = """
 32768 33451 34133 34813 35493 36169 36843 37513 38180 38841 39498 40149 40794 41432 42064 42688 43304 43912
@@ -74,7 +74,7 @@ class InputScale:
         return np.asarray(fp.wrap32(x * self.multiplier + rounding) >> self.shift, np.int64)
 
 
-def logistic(x: Int, scale: float, family: Numerics) -> Int:
+def logistic(x: Int, scale: float, family: Family) -> Int:
     """Codes of 1 / 32768 for codes of ``scale``."""
     given = InputScale.of(scale, LOGISTIC_POWERS)
     if given.power is not None and family != "reference":
@@ -84,7 +84,7 @@ def logistic(x: Int, scale: float, family: Numerics) -> Int:
     return fp.wrap16(np.where(v >= 0, r + 512, 2**25 - r + 511) >> 10)
 
 
-def tanh(x: Int, scale: float, family: Numerics) -> Int:
+def tanh(x: Int, scale: float, family: Family) -> Int:
     """Codes of 1 / 32768 for codes of ``scale``."""
     given = InputScale.of(scale, TANH_POWERS)
     if given.power is not None and family != "reference":

@@ -11,8 +11,9 @@ import numpy as np
 from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
-from qimport.ir.graph import Array, Call, Numerics, operation
+from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import Family
 from qimport.qnn.checks import QUANTIZED, require_multiplier
 from qimport.qnn.unary import UnaryOperation, everywhere, rescaled
 
@@ -40,7 +41,7 @@ class Abs(UnaryOperation):
         if call.output.dtype in QUANTIZED:
             require_multiplier("C3", call.input(0), call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The formula of the class."""
         if source.dtype == "int32":
             return np.asarray(fp.wrap32(np.abs(x)), np.int64)
@@ -65,7 +66,7 @@ class Neg(UnaryOperation):
     TFLITE: ClassVar[tuple[str, ...]] = ("NEG",)
     TYPES = ("int8", "int16", "int32", "int64", "float32")
     DELEGATED = ("float32",)
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("neg"), "xnnpack": "neg_by_sub"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("neg"), "xnnpack": "neg_by_sub"}
     ANY_QUANTIZATION = True
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:

@@ -12,8 +12,9 @@ from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, Numerics, operation
+from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import Family
 from qimport.qnn import softmax16
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT, require_per_tensor, require_same_shape
@@ -134,7 +135,7 @@ class Softmax(QnnOperation):
         """float32 with a beta of 1."""
         return call.input(0).dtype == "float32" and self.beta == 1
 
-    def _real(self, x: Array, family: Numerics) -> Array:
+    def _real(self, x: Array, family: Family) -> Array:
         with np.errstate(all="ignore"):
             d = (x - x.max(-1, keepdims=True)) * np.float32(self.beta)
             if family == "reference":

@@ -11,8 +11,9 @@ import numpy as np
 from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Call, Numerics, operation
+from qimport.ir.graph import Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import Family
 from qimport.qnn import sigmoid16
 from qimport.qnn.interpolation import interpolated, knots
 from qimport.qnn.unary import Float32, UnaryOperation, everywhere, real_values, tabulated
@@ -29,16 +30,16 @@ class TabulatedFunction(UnaryOperation):
     on every table compared.
     """
 
-    TABLE: ClassVar[Mapping[Numerics, real.Kind]]
+    TABLE: ClassVar[Mapping[Family, real.Kind]]
     """f in each kernel family."""
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The formula of the class."""
         if source.dtype == "int16":
             return interpolated(x, self.knots(source, target))
         return tabulated(self.function(real_values(x, source), target, family), target, family)
 
-    def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
+    def function(self, v: Float32, target: TensorType, family: Family) -> Float32:
         """f, rounded to float32."""
         return real.apply(self.TABLE[family], v)
 
@@ -63,7 +64,7 @@ class Elu(TabulatedFunction):
     TYPES = ("int8", "float32")
     DELEGATED = ("int8", "float32")
     TABLE = everywhere("elu")
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("elu"), "xnnpack": "elu_of_polynomial"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("elu"), "xnnpack": "elu_of_polynomial"}
 
     IN_REFERENCE = False
 
@@ -83,7 +84,7 @@ class Exp(TabulatedFunction):
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     TABLE = everywhere("exp")
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("exp"), "xnnpack": "exp_of_quotient"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("exp"), "xnnpack": "exp_of_quotient"}
 
 
 @operation
@@ -101,9 +102,9 @@ class Log(TabulatedFunction):
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     TABLE = everywhere("log")
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {**everywhere("log"), "xnnpack": "log_of_quotient"}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("log"), "xnnpack": "log_of_quotient"}
 
-    def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
+    def function(self, v: Float32, target: TensorType, family: Family) -> Float32:
         """log v, or the smallest number that the result can hold."""
         quant, lowest = target.quant, INTEGER_RANGE[target.dtype][0]
         smallest = np.float32(lowest - quant.zero_point) * np.float32(quant.scale)
@@ -131,17 +132,17 @@ class Gelu(TabulatedFunction):
 
     approximate: bool = False
 
-    def real_function(self, family: Numerics) -> real.Kind:
+    def real_function(self, family: Family) -> real.Kind:
         """The form that ``approximate`` chooses."""
         if family == "xnnpack":
             return "gelu_tanh_of_quotient" if self.approximate else "gelu_of_quotient"
         return "gelu_by_tanh" if self.approximate else "gelu_in_packets"
 
-    def leftover(self, family: Numerics) -> tuple[int, real.Kind] | None:
+    def leftover(self, family: Family) -> tuple[int, real.Kind] | None:
         """Only the exact form knows packets."""
         return None if self.approximate or family == "xnnpack" else (4, "gelu_by_element")
 
-    def function(self, v: Float32, target: TensorType, family: Numerics) -> Float32:
+    def function(self, v: Float32, target: TensorType, family: Family) -> Float32:
         """The formula with the functions of the C library."""
         return real.apply("gelu_tanh" if self.approximate else "gelu", v)
 
@@ -164,24 +165,24 @@ class Logistic(TabulatedFunction):
     TFLITE: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
     TYPES = ("int8", "uint8", "int16", "float32")
     DELEGATED = ("int8", "uint8", "float32")
-    TABLE: ClassVar[Mapping[Numerics, real.Kind]] = {
+    TABLE: ClassVar[Mapping[Family, real.Kind]] = {
         "reference": "logistic_of_table",
         "builtin": "logistic_of_table",
         "xnnpack": "logistic",
     }
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {
         "reference": "logistic_by_cases",
         "builtin": "logistic_in_packets",
         "xnnpack": "logistic_by_powers",
     }
-    LEFTOVERS: ClassVar[Mapping[Numerics, tuple[int, real.Kind]]] = {"builtin": (4, "logistic_by_element")}
+    LEFTOVERS: ClassVar[Mapping[Family, tuple[int, real.Kind]]] = {"builtin": (4, "logistic_by_element")}
 
     def verify(self, call: Call) -> None:
         """Check C1-C3."""
         super().verify(call)
         require_result_scale("C3", "LOGISTIC", call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The table, or the int16 kernel's arithmetic."""
         if source.dtype == "int16":
             return sigmoid16.logistic(x, source.quant.scale, family)
@@ -205,7 +206,7 @@ class Tanh(TabulatedFunction):
     TYPES = ("int8", "uint8", "int16", "float32")
     DELEGATED = ("int8", "uint8", "float32")
     TABLE = everywhere("tanh")
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {
         "reference": "tanh",
         "builtin": "tanh_rational",
         "xnnpack": "tanh_of_quotient",
@@ -217,7 +218,7 @@ class Tanh(TabulatedFunction):
         if call.output.dtype == "int16":
             require_result_scale("C3", "TANH", call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The table, or the int16 kernel's arithmetic."""
         if source.dtype == "int16":
             return sigmoid16.tanh(x, source.quant.scale, family)

@@ -16,8 +16,9 @@ from qimport import fixedpoint as fp
 from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.check import require
-from qimport.ir.graph import Array, Call, Numerics
+from qimport.ir.graph import Array, Call
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import Family
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import (
     EIGHT_BIT,
@@ -42,7 +43,7 @@ def real_values(x: Int, source: TensorType) -> Float32:
     return np.asarray(np.float32(source.quant.scale) * centred, np.float32)
 
 
-def tabulated(y: Float32, target: TensorType, family: Numerics) -> Int:
+def tabulated(y: Float32, target: TensorType, family: Family) -> Int:
     """Codes for float results ``y``; NaN gives what 0 gives.
 
     By the formulas of :class:`qimport.qnn.tabulated.TabulatedFunction`.
@@ -68,10 +69,10 @@ class UnaryOperation(QnnOperation):
     DELEGATED: ClassVar[tuple[str, ...]] = ()
     """Element types of which the XNNPACK delegate takes every use."""
 
-    REAL: ClassVar[Mapping[Numerics, real.Kind]] = {}
+    REAL: ClassVar[Mapping[Family, real.Kind]] = {}
     """The function of float32 in each kernel family."""
 
-    LEFTOVERS: ClassVar[Mapping[Numerics, tuple[int, real.Kind]]] = {}
+    LEFTOVERS: ClassVar[Mapping[Family, tuple[int, real.Kind]]] = {}
     """Where a kernel takes so many float32 elements of the flat tensor at once: the function of the rest."""
 
     def verify(self, call: Call) -> None:
@@ -97,7 +98,7 @@ class UnaryOperation(QnnOperation):
 
     def unsupported(self, call: Call) -> str | None:
         """Where there is no reference kernel, mode reference has no bytes to equal."""
-        if call.numerics != "reference" or self.IN_REFERENCE:
+        if call.mode.family != "reference" or self.IN_REFERENCE:
             return None
         return f"the interpreter has no reference kernel of {self.TFLITE[0]}; choose another numerics mode"
 
@@ -117,7 +118,7 @@ class UnaryOperation(QnnOperation):
             return (results[call.array(0).astype(np.int64) - codes[0]],)
         return (results,)
 
-    def _real(self, x: Array, family: Numerics) -> Array:
+    def _real(self, x: Array, family: Family) -> Array:
         kind = self.real_function(family)
         leftover = self.leftover(family)
         if leftover is None:
@@ -128,20 +129,20 @@ class UnaryOperation(QnnOperation):
             x.shape
         )
 
-    def real_function(self, family: Numerics) -> real.Kind:
+    def real_function(self, family: Family) -> real.Kind:
         """The function of float32 in the kernels of ``family``."""
         return self.REAL[family]
 
-    def leftover(self, family: Numerics) -> tuple[int, real.Kind] | None:
+    def leftover(self, family: Family) -> tuple[int, real.Kind] | None:
         """The entry of ``LEFTOVERS``, if any."""
         return self.LEFTOVERS.get(family)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Numerics) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
         """The result's codes for operand codes ``x``, in the kernels of ``family``."""
         raise NotImplementedError
 
 
-def everywhere(kind: real.Kind) -> dict[Numerics, real.Kind]:
+def everywhere(kind: real.Kind) -> dict[Family, real.Kind]:
     """One function of float32 in every kernel family."""
     return {"reference": kind, "builtin": kind, "xnnpack": kind}
 

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
-from qimport.ir.graph import NUMERICS, Array, Graph, Numerics
+from qimport.ir.graph import Array, Graph
+from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.qnn.base import QnnOperation
 from tests.cases import Draw, OperatorCase
 
@@ -23,7 +24,7 @@ class OneOperator:
     file: bytes
     invocations: tuple[list[Array], ...]
     text: str
-    modes: tuple[Numerics, ...] = NUMERICS
+    modes: tuple[Numerics, ...] = X86_NUMERICS
 
     @classmethod
     def of(cls, case: OperatorCase) -> OneOperator:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from qimport.ir.graph import NUMERICS, Array
+from qimport.ir.graph import Array
 from qimport.ir.types import INTEGER_RANGE, TensorType
+from qimport.numerics import X86_NUMERICS
 from tests.cases import Draw, add_tensor
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator.model import OneOperator, generator
@@ -71,7 +72,7 @@ def reduction(draw: Draw, builtin: str, x: TensorType, out_scale: float | None =
     model.operator(builtin, [index, axis], [result], 1, keep_dims=keep)
     values = random_values(draw, x)
     text = f"{builtin} of {x} over {stated.tolist()} -> {out}"
-    modes = ("builtin", "xnnpack") if (builtin, x.dtype) == ("SUM", "int16") else NUMERICS
+    modes = ("builtin", "xnnpack") if (builtin, x.dtype) == ("SUM", "int16") else X86_NUMERICS
     return OneOperator(model.build([index], [result]), ([values],), text, modes=modes)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from qimport.ir.graph import Array, Numerics
+from qimport.ir.graph import Array
 from qimport.ir.types import TensorType
+from qimport.numerics import Numerics
 from tests.cases import Draw, add_tensor
 from tests.flatbuffer_builder import ModelBuilder
 from tests.one_operator.model import OneOperator, generator

@@ -11,8 +11,9 @@ import numpy as np
 
 from qimport.frontend.memory import Variable
 from qimport.frontend.ops.context import Body, OperatorContext, importer
-from qimport.ir.graph import NUMERICS, Array, Graph, Value, verify_graph
+from qimport.ir.graph import Array, Graph, Value, verify_graph
 from qimport.ir.interpret import interpret
+from qimport.numerics import NUMERICS
 from qimport.qnn.reshape import Reshape
 
 
