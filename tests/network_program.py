@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from command_line import succeed
 
-from qimport.codegen.aot import interface_of
 from qimport.codegen.target import target_named
 from qimport.compiler import Compilation
-from qimport.emission import Emission
 from qimport.ir.graph import Array
 from qimport.toolchain import require_compiler
 
@@ -147,8 +146,9 @@ class NetworkProgram:
 def build_network(stages: Compilation, folder: Path) -> NetworkProgram:
     """The program of a model for the target of ``stages``, which has an emulator."""
     target, numerics = stages.options.target, stages.options.numerics
-    api = interface_of("network", stages.inputs, stages.outputs, stages.plan, target, numerics)
-    objects, _, _ = Emission(api, stages.plan).write(folder)
+    names = ("--target", target.name, "--numerics", numerics, "--name", "network")
+    succeed("build", stages.source, "-o", folder, *names)
+    objects = folder / "network.o"
     sizes = [
         ", ".join([*(str(np.dtype(t.dtype).itemsize * int(np.prod(t.shape))) for t in tensors), "0"])
         for tensors in (stages.inputs, stages.outputs)
