@@ -14,7 +14,7 @@ from conftest import ROOT
 
 from qimport.codegen.aot import interface_of
 from qimport.codegen.host import resolve_target
-from qimport.emission import Emission
+from qimport.emission import DEFAULT_KINDS, Emission
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import Array, Builder, Graph, Value
@@ -56,6 +56,19 @@ def planned(model: str, numerics: Numerics) -> tuple[tuple[Tensor, ...], tuple[T
     inputs = tuple(tensor(info.name, info.type) for info in imported.inputs)
     outputs = tuple(tensor(info.name, info.type) for info in imported.outputs)
     return inputs, outputs, make_plan(lower(imported.graph, numerics))
+
+
+def emission(
+    model: str,
+    target: str,
+    kinds: Sequence[str] = DEFAULT_KINDS,
+    separate: bool = False,
+    name: str | None = None,
+) -> Emission:
+    """The files of one of the project's models."""
+    inputs, outputs, plan = planned(model, "reference")
+    api = interface_of(name or model, inputs, outputs, plan, resolve_target(target), "reference")
+    return Emission(api, plan, kinds, separate)
 
 
 def build(
@@ -114,15 +127,18 @@ def link_example(files: Sequence[Path], compiler: str = CC, options: Sequence[st
 
 
 def run_example(
-    command: Sequence[str | Path], inputs: Sequence[Array], outputs: Sequence[Tensor]
+    command: Sequence[str | Path],
+    inputs: Sequence[Array],
+    outputs: Sequence[Tensor],
+    more: Sequence[Path] = (),
 ) -> list[Array]:
-    """What the example computes, by files in the folder of the program."""
+    """What the example computes, by files in the folder of the program; ``more`` are named before them."""
     folder = Path(command[-1]).parent
     sources = [folder / f"in {i}.raw" for i in range(len(inputs))]
     results = [folder / f"out {i}.raw" for i in range(len(outputs))]
     for path, array in zip(sources, inputs, strict=True):
         array.tofile(path)
-    run_tool(*command, *sources, *results)
+    run_tool(*command, *more, *sources, *results)
     return [
         np.fromfile(path, info.dtype).reshape(info.shape) for path, info in zip(results, outputs, strict=True)
     ]
