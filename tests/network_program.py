@@ -144,7 +144,7 @@ class NetworkProgram:
 
 
 def build_network(stages: Compilation, folder: Path) -> NetworkProgram:
-    """The program of a model for the target of ``stages``, which has an emulator."""
+    """The program of a model for the target of ``stages``: this machine's, or one that has an emulator."""
     target, numerics = stages.options.target, stages.options.numerics
     names = ("--target", target.name, "--numerics", numerics, "--name", "network")
     succeed("build", stages.source, "-o", folder, *names)
@@ -160,4 +160,4 @@ def build_network(stages: Compilation, folder: Path) -> NetworkProgram:
     options = ["-O1", "-static", "-o", program, folder / "driver.c", objects]
     require_compiler(target_named(target.name)).run(*options)
     outputs = tuple((info.shape, np.dtype(info.dtype)) for info in stages.outputs)
-    return NetworkProgram((*EMULATORS[target.name], program), outputs)
+    return NetworkProgram((*EMULATORS.get(target.name, ()), program), outputs)
