@@ -9,15 +9,12 @@ from common import NETWORKS, markdown, mean, networks
 from emulation import CORES, NAME, count_interpreter, count_model, emulator_version, section_bytes
 
 import qimport
-from qimport.numerics import NUMERICS
 from qimport.oracle import random_inputs
 from qimport.version import INTERPRETER_VERSION
 
 SHOWN = [
     NETWORKS[begin] for begin in ("mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "efficientnet", "resnet50")
 ]
-
-MODES = [mode for mode in ("reference", "xnnpack", "xnnpack-arm64") if mode in NUMERICS]
 
 
 def table() -> str:
@@ -31,28 +28,30 @@ def tools() -> str:
 
 
 def _title(core: str) -> str:
-    return f"`{CORES[core][0]}` on {core}"
+    return f"`{CORES[core].target}` on {core}"
 
 
 def _core_table(core: str) -> str:
+    modes = ("reference", "xnnpack", CORES[core].numerics)
     rows = []
-    ratios: dict[str, list[float]] = {mode: [] for mode in MODES}
+    ratios: dict[str, list[float]] = {mode: [] for mode in modes}
     for network in SHOWN:
         file = networks()[network]
         inputs = random_inputs(qimport.compile(file).inputs, 0)
-        peer = count_interpreter(file, core, inputs)
+        peer, wanted = count_interpreter(file, core, inputs)
         cells = [network, millions(peer)]
-        for mode in MODES:
+        for mode in modes:
             with tempfile.TemporaryDirectory() as folder:
-                ours = count_model(file, core, mode, inputs, Path(folder)).instructions
+                ours = count_model(file, core, mode, inputs, Path(folder))
                 sizes = section_bytes(Path(folder) / f"{NAME}.o")
-            ratios[mode].append(ours / peer)
-            cells += [millions(ours), f"{ours / peer:.2f}"]
+            ratios[mode].append(ours.instructions / peer)
+            cells += [millions(ours.instructions), f"{ratios[mode][-1]:.2f}"]
+        cells.append("equal" if ours.output == wanted else "DIFFER")
         rows.append([*cells, *(f"{size / 1e3:,.0f}" for size in sizes)])
-    means = [cell for mode in MODES for cell in ("", mean(ratios[mode]))]
-    rows.append(["geometric mean", "", *means, "", ""])
-    heads = [cell for mode in MODES for cell in (f"`{mode}`", "of XNNPACK's")]
-    return markdown(["network", "XNNPACK", *heads, "code, kB", "constants, kB"], rows)
+    means = [cell for mode in modes for cell in ("", mean(ratios[mode]))]
+    rows.append(["geometric mean", "", *means, "", "", ""])
+    heads = [cell for mode in modes for cell in (f"`{mode}`", "of XNNPACK's")]
+    return markdown(["network", "XNNPACK", *heads, "our outputs", "code, kB", "constants, kB"], rows)
 
 
 def millions(count: int) -> str:

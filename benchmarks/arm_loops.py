@@ -77,7 +77,9 @@ def table() -> str:
             for loop in found[:PER_NETWORK]:
                 cycles = [f"{estimate(loop, each):.1f}" if each in timed else "" for each in CYCLES_OF]
                 share = f"{loop.executed / counted.instructions:.0%}"
-                rows.append([f"`{CORES[core][0]}`", network, f"`{loop.row}`", share, len(loop.body), *cycles])
+                rows.append(
+                    [f"`{CORES[core].target}`", network, f"`{loop.row}`", share, len(loop.body), *cycles]
+                )
     return markdown(["target", "network", "kernel", "of all instructions", "instructions", *CYCLES_OF], rows)
 
 

@@ -19,19 +19,27 @@ import numpy as np
 
 import qimport
 from qimport.arrays import Array
+from qimport.oracle import ARM64_CORE, ARM64_PYTHON
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-SIZE, NM, OBJDUMP = "size", "nm", "aarch64-linux-gnu-objdump"
+SIZE, OBJDUMP = "size", "aarch64-linux-gnu-objdump"
 
-PYTHON_VARIABLE = "QIMPORT_ARM64_PYTHON"
-"""Names a program that is Python for AArch64 with ai-edge-litert, under qemu; ARM_CPU chooses the core."""
+
+@dataclass(frozen=True)
+class Core:
+    """A core, our target for it, what qemu calls it, and the numerics mode of XNNPACK on it."""
+
+    target: str
+    emulated: str
+    numerics: str
+
 
 CORES = {
-    "cortex-a53": ("arm64", "cortex-a53"),
-    "neoverse-n1": ("arm64-dotprod", "neoverse-n1"),
-    "max": ("arm64-i8mm", "max,sme=off"),
+    "cortex-a53": Core("arm64", "cortex-a53", "xnnpack-arm64-little"),
+    "neoverse-n1": Core("arm64-dotprod", "neoverse-n1", "xnnpack-arm64"),
+    # qemu 7.2 computes SME wrongly.
+    "max": Core("arm64-i8mm", "max,sme=off", "xnnpack-arm64"),
 }
-"""Core -> our target for it, and what qemu calls it. qemu 7.2 computes SME wrongly."""
 
 NAME = "network"
 
@@ -76,6 +84,8 @@ for number, detail in enumerate(interpreter.get_input_details()):
     interpreter.set_tensor(detail["index"], np.load(f"{folder}/{number}.npy"))
 for _ in range(int(calls)):
     interpreter.invoke()
+for detail in interpreter.get_output_details():
+    sys.stdout.buffer.write(interpreter.get_tensor(detail["index"]).tobytes())
 """
 """What the interpreter runs; its first call also packs weights."""
 
@@ -137,15 +147,14 @@ def count_model(model: Path, core: str, numerics: str, inputs: Sequence[Array], 
     session = qimport.compile(model, numerics=numerics).session(inputs)
     session.run()
     wanted = b"".join(array.tobytes() for array in session.outputs)
-    target, emulated = CORES[core]
+    target = CORES[core].target
     options = ["--target", target, "--numerics", numerics, "--name", NAME, "-o", str(folder)]
-    command = [sys.executable, "-m", "qimport", "build", str(model), *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    builder = [sys.executable, "-m", "qimport", "build", str(model), *options]
+    subprocess.run(builder, check=True, stdout=subprocess.DEVNULL)
     program = _link(folder, [array.nbytes for array in inputs], [array.nbytes for array in session.outputs])
     content = b"".join(array.tobytes() for array in inputs)
-    once, twice = (
-        run_counted([EMULATOR, "-cpu", emulated, program, str(calls)], content) for calls in (1, 2)
-    )
+    command = [EMULATOR, "-cpu", CORES[core].emulated, program]
+    once, twice = (run_counted([*command, str(calls)], content) for calls in (1, 2))
     if twice.output != wanted:
         raise SystemExit(f"{model.name}, {numerics}: {target} gives other bytes than this machine")
     return between(twice, once)
@@ -169,20 +178,18 @@ def emulator_version() -> str:
     return f"{EMULATOR} {output.split()[2]}"
 
 
-def count_interpreter(model: Path, core: str, inputs: Sequence[Array]) -> int:
-    """Instructions of one ``invoke()`` of the interpreter with XNNPACK, other than the first."""
-    python = os.environ.get(PYTHON_VARIABLE)
+def count_interpreter(model: Path, core: str, inputs: Sequence[Array]) -> tuple[int, bytes]:
+    """Instructions of one ``invoke()`` of the interpreter with XNNPACK, other than the first; its outputs."""
+    python = os.environ.get(ARM64_PYTHON)
     if not python:
-        raise SystemExit(f"{PYTHON_VARIABLE} is unset: it names a Python for AArch64 with the interpreter")
+        raise SystemExit(f"{ARM64_PYTHON} is unset: it names a Python for AArch64 with the interpreter")
     with tempfile.TemporaryDirectory() as folder:
         for number, array in enumerate(inputs):
             np.save(f"{folder}/{number}.npy", array)
         command = [python, "-c", INTERPRETER, model, folder]
-        once, thrice = (
-            run_counted([*command, str(calls)], ARM_CPU=core, PYTHONHASHSEED="0").instructions
-            for calls in (1, 3)
-        )
-    return (thrice - once) // 2
+        settings = {ARM64_CORE: core, "PYTHONHASHSEED": "0"}
+        once, thrice = (run_counted([*command, str(calls)], **settings) for calls in (1, 3))
+    return (thrice.instructions - once.instructions) // 2, thrice.output
 
 
 def section_bytes(objects: Path) -> tuple[int, int]:
