@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from qimport.codegen.cmake import cmake_text
 from qimport.codegen.example import example_text
 from qimport.codegen.header import header_text
 from qimport.codegen.interface import Interface
-from qimport.codegen.memory_code import memory_code
+from qimport.codegen.memory_code import MEMORY_FUNCTIONS, memory_code
 from qimport.errors import ArgumentError, unknown_name
 from qimport.lower.plan import Plan
 from qimport.toolchain import require_linker
@@ -76,11 +76,10 @@ class Emission:
         Raises:
             TargetError: there is no linker, or it fails.
         """
-        content = self.object_code
-        if elf.undefined_symbols(content):
-            memory = object_code(memory_code(self.api.target), self.api.target)
-            content = elf.link([content, memory], self.api.functions)
-        return link_shared(content, self.api)
+        objects, missing = [self.object_code], elf.undefined_symbols(self.object_code)
+        if missing:
+            objects.append(object_code(memory_code(self.api.target), self.api.target))
+        return link_shared(objects, self.api, helped=not missing <= MEMORY_FUNCTIONS)
 
     @cached_property
     def _texts(self) -> tuple[str, str]:
@@ -146,8 +145,10 @@ def check_kinds(kinds: Collection[str], separate: bool) -> None:
         raise ArgumentError("a CMake package needs one of obj, lib and shared beside it")
 
 
-def link_shared(content: bytes, api: Interface) -> bytes:
-    """A shared library of an object that needs nothing; only ``api.functions`` can be seen from outside.
+def link_shared(objects: Sequence[bytes], api: Interface, helped: bool = False) -> bytes:
+    """A shared library that needs no other; only ``api.functions`` can be seen from outside.
+
+    ``helped``: the objects call helpers, which compilers have in a library of their own.
 
     Raises:
         TargetError: there is no linker, or it fails.
@@ -157,7 +158,6 @@ def link_shared(content: bytes, api: Interface) -> bytes:
     for words in (
         ("-soname", f"lib{api.file}.so"),
         ("-z", "defs"),
-        ("-z", "text"),
         ("-z", "noexecstack"),
         ("--build-id=none",),
         ("--hash-style=gnu",),
@@ -165,9 +165,13 @@ def link_shared(content: bytes, api: Interface) -> bytes:
         options += linker.linker_option(*words)
     with tempfile.TemporaryDirectory(prefix="qimport-") as scratch:
         folder = Path(scratch)
-        (folder / "code.o").write_bytes(content)
-        driving = ["-nostdlib"] if linker.is_driver else []
-        linker.run("-shared", *driving, *options, "-o", "code.so", "code.o", directory=folder)
+        names = [f"{number}.o" for number in range(len(objects))]
+        for name, content in zip(names, objects, strict=True):
+            (folder / name).write_bytes(content)
+        if linker.is_driver:
+            options.append("-nostdlib")
+            names += ["-lgcc"] if helped else []
+        linker.run("-shared", *options, "-o", "code.so", *names, directory=folder)
         return (folder / "code.so").read_bytes()
 
 

@@ -13,6 +13,7 @@ import pytest
 from aot_harness import (
     CC,
     CXX,
+    NM,
     STRICT,
     Tensor,
     build,
@@ -28,7 +29,16 @@ from conftest import ROOT
 
 from qimport.codegen import header
 from qimport.codegen.example import example_text
-from qimport.codegen.interface import C_TYPES, RESULTS, Interface, c_float, c_identifier, c_text
+from qimport.codegen.interface import (
+    C_TYPES,
+    RESULTS,
+    TYPE_NUMBERS,
+    Interface,
+    Weights,
+    c_float,
+    c_identifier,
+    c_text,
+)
 from qimport.codegen.target import target_named
 from qimport.ir.types import DTYPES
 from qimport.numerics import NUMERICS, Numerics
@@ -77,7 +87,7 @@ def odd_tensors() -> list[Tensor]:
         Tensor('a "quoted" \\ name??/ */ /* // %s\n\t\0', (2, 3), np.int8, (0.1,), (-128,)),
         Tensor("größe: 模型", (), np.float32),
         Tensor("x" * 5000, (1,), np.bool_),
-        Tensor("channels", (2, 2), np.uint8, (1.0, 1e-20), (0, 255)),
+        Tensor("channels", (2, 2), np.uint8, (1.0, 1e-20), (0, 255), axis=1),
         *(Tensor(name, (1,), name) for name in FED_DTYPES),
     ]
 
@@ -86,7 +96,7 @@ def odd_interface(**changes: Any) -> Interface:
     """A header's worth of odd tensors."""
     api = Interface(
         "*/ ??/ odd", "odd", "odd", tuple(odd_tensors()), tuple(odd_tensors()), 0, 64,
-        target_named("x86-64-amx"), "xnnpack",
+        target_named("x86-64-amx"), "xnnpack", state_bytes=64, threads=3, weights=Weights(100, 0xFFFFFFFF),
     )  # fmt: skip
     return replace(api, **changes)
 
@@ -95,13 +105,17 @@ def odd_interface(**changes: Any) -> Interface:
 def test_headers_of_odd_names_compile_as_c_and_cpp(tmp_path: Path) -> None:
     (tmp_path / "odd.h").write_text(header.header_text(odd_interface()))
     body = (
-        '#include "odd.h"\n#include "odd.h"\n'
+        '#define ODD_TENSOR_TABLES\n#include "odd.h"\n#include "odd.h"\n'
         "static const int dims[] = ODD_INPUT0_DIMS;\n"
         "static const float scales[] = ODD_INPUT3_SCALES;\n"
         "static const char *const names[] = {ODD_INPUT0_NAME, ODD_INPUT1_NAME, ODD_INPUT2_NAME};\n"
         "int main(void) {\n"
         "  return !(sizeof(ODD_INPUT1_TYPE) == ODD_INPUT1_BYTES && dims[1] == 3 && scales[1] > 0.0f\n"
-        "           && names[0] && ODD_INPUT0_SCALE == 0.1f && ODD_INPUT0_ZERO_POINT == -128);\n}\n"
+        "           && names[0] && ODD_INPUT0_SCALE == 0.1f && ODD_INPUT0_ZERO_POINT == -128\n"
+        "           && odd_inputs[0].type == ODD_TYPE_INT8 && odd_inputs[0].scales[0] == 0.1f\n"
+        "           && odd_outputs[3].axis == 1 && odd_outputs[3].scale_count == 2\n"
+        "           && odd_outputs[3].zero_points[1] == 255 && odd_outputs[1].scales == NULL\n"
+        "           && ODD_API_VERSION == 1 && odd_result_text(ODD_ERROR_ARENA)[0] == 'a');\n}\n"
     )
     for compiler, standard in ((CC, "c99"), (CC, "c11"), (CXX, "c++98"), (CXX, "c++17")):
         suffix = "c" if compiler == CC else "cpp"
@@ -111,6 +125,20 @@ def test_headers_of_odd_names_compile_as_c_and_cpp(tmp_path: Path) -> None:
             options.append("-Wno-long-long")
         run_tool(compiler, *options, "-o", "use", f"use.{suffix}", directory=tmp_path)
         run_tool(tmp_path / "use")
+
+
+@pytest.mark.needs(CC, NM)
+def test_an_included_header_takes_no_room(tmp_path: Path) -> None:
+    (tmp_path / "odd.h").write_text(header.header_text(odd_interface()))
+    (tmp_path / "use.c").write_text('#include "odd.h"\nint use(void) { return ODD_OK; }\n')
+    run_tool(CC, *STRICT[:-1], "-O0", "-c", "use.c", directory=tmp_path)
+    assert [line.split()[1:] for line in run_tool(NM, tmp_path / "use.o").splitlines()] == [["T", "use"]]
+
+
+def test_element_types_have_the_numbers_of_the_schema() -> None:
+    wanted = {"float32": 1, "int8": 9, "uint32": 16}
+    assert set(TYPE_NUMBERS) == set(C_TYPES)
+    assert {name: TYPE_NUMBERS[name] for name in wanted} == wanted
 
 
 @pytest.mark.needs(CC)

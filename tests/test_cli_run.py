@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +17,7 @@ import pytest
 
 from qimport.oracle import Oracle, OracleUnavailable
 from qimport.verify import Comparison, Layer, Report
-from tests.command_line import DIGITS, fail, run, succeed
+from tests.command_line import DIGITS, ROOT, fail, run, succeed
 from tests.importer_models import T, unary
 from tests.importer_models import dense as dense_model
 
@@ -172,6 +177,40 @@ def test_build_into_impossible_places(relu: Path) -> None:
         fail(4, "build", relu, "-o", "/proc/qimport")
         fail(4, "run", relu, "--random", 0, "--output", "/proc/qimport/out.npy")
     assert "'my-net'" in fail(4, "build", relu, "-o", relu.parent, "--prefix", "my-net")
+
+
+def test_build_writes_the_kinds_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "my models"
+    arguments = ["build", DIGITS, "--target", "arm64", "--name", "digits", "--prefix", "ocr", "-o", folder]
+    kinds = "lib,weights,header,cmake"
+    text = succeed(*arguments, "--emit", kinds, "--weights", "separate")
+    names = ["digits.h", "libdigits.a", "digits_weights.bin", "digitsConfig.cmake"]
+    assert [Path(line.split("  ")[0]) for line in text.splitlines()[:-1]] == [folder / name for name in names]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    header = (folder / "digits.h").read_text()
+    assert "int ocr_run(const void *const *inputs" in header
+    assert f'#define OCR_MODEL_SHA256 "{hashlib.sha256(Path(DIGITS).read_bytes()).hexdigest()}"' in header
+
+
+def test_build_has_examples() -> None:
+    assert "--emit obj,header,weights --weights separate" in succeed("build", "--help")
+
+
+def test_build_refuses_folders_it_may_not_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert f"{tmp_path} is read-only for this user" in fail(4, "build", DIGITS, "-o", tmp_path / "new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "qimport", "build", str(ROOT / "models" / "inception_uint8.tflite")]
+    done = subprocess.Popen([*command, "-o", str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.7)  # it imports, or compiles
+    done.send_signal(signal.SIGINT)
+    _, said = done.communicate(timeout=60)
+    assert not list(tmp_path.iterdir())
+    assert "bug" not in said
+    assert done.returncode in (130, -signal.SIGINT)
 
 
 # verify

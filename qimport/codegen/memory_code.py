@@ -10,10 +10,13 @@ from string import Template
 
 from qimport.codegen.target import Target
 
+MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
+"""What every C library has, and what LLVM emits calls to on every architecture."""
+
 _CODE = Template("""
 target triple = "$triple"
 
-define ptr @memcpy(ptr %to, ptr %from, $size %count) #0 {
+define hidden ptr @memcpy(ptr %to, ptr %from, $size %count) #0 {
 entry:
   %blocks = and $size %count, -32
   %any.block = icmp ne $size %blocks, 0
@@ -44,7 +47,7 @@ end:
 }
 
 ; Forwards is right unless %to lies inside of what is copied; a block is loaded before it is stored.
-define ptr @memmove(ptr %to, ptr %from, $size %count) #0 {
+define hidden ptr @memmove(ptr %to, ptr %from, $size %count) #0 {
 entry:
   %to.number = ptrtoint ptr %to to $size
   %from.number = ptrtoint ptr %from to $size
@@ -80,7 +83,7 @@ end:
   ret ptr %to
 }
 
-define ptr @memset(ptr %to, i32 %value, $size %count) #0 {
+define hidden ptr @memset(ptr %to, i32 %value, $size %count) #0 {
 entry:
   %byte.value = trunc i32 %value to i8
   %first = insertelement <32 x i8> poison, i8 %byte.value, i32 0
