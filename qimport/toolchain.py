@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -84,6 +85,10 @@ _NATIVE_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Names of this machine's processor that are not the first part of a triple."""
 
 
+_COMPLAINT = re.compile("error|undefined", re.IGNORECASE)
+"""What marks the line of a tool's output that tells the reason of a failure."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A program with the options that make it work for one target.
@@ -109,10 +114,10 @@ class Tool:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise TargetError(f"{self.name} does not work: {error}") from error
         if done.returncode:
-            said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-            errors = [line for line in said if "error" in line.lower() or "undefined" in line]
-            reason = [*errors, *said, f"exit code {done.returncode}"][0]
-            raise TargetError(f"{self.name} failed: {reason.strip()}")
+            said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+            # GCC's driver only repeats that its linker has failed.
+            said.sort(key=lambda line: (line.startswith("collect2:"), not _COMPLAINT.search(line)))
+            raise TargetError(f"{self.name} failed: {[*said, f'exit code {done.returncode}'][0]}")
         return done.stdout
 
     def linker_option(self, *words: str) -> tuple[str, ...]:

@@ -25,13 +25,11 @@ from aot_harness import (
     sum_of_two,
     tensor,
 )
-from conftest import ROOT
 
 from qimport.codegen import header
 from qimport.codegen.example import example_text
 from qimport.codegen.interface import (
     C_TYPES,
-    RESULTS,
     TYPE_NUMBERS,
     Interface,
     Weights,
@@ -234,44 +232,3 @@ def test_examples_take_several_tensors_in_order(tmp_path: Path) -> None:
     (found,) = run_example([program], [a, b], [tensor("sum", graph.outputs[0].type)])
     # b is 0, so the sum is a in steps of 0.045 instead of 0.021
     assert found.tolist() == (3 + np.rint((a - 3.0) * 0.021 / 0.045)).tolist()
-
-
-# The documentation
-
-
-def code_block(language: str) -> str:
-    """The first block of this language in the page about deploying."""
-    page = (ROOT / "docs" / "deploying.md").read_text()
-    return str(re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0])
-
-
-@pytest.mark.needs(CC)
-def test_the_documented_call_works(tmp_path: Path) -> None:
-    build(tmp_path, name="digits")
-    (tmp_path / "main.c").write_text(code_block("c") + "int main(void) { return classify(); }\n")
-    options = ["-std=c11", *STRICT[1:]]
-    run_tool(CC, *options, "-o", "main", "main.c", "digits.o", directory=tmp_path)
-    run_tool(tmp_path / "main")
-
-
-def test_the_documented_results_are_the_real_ones() -> None:
-    page = (ROOT / "docs" / "deploying.md").read_text()
-    assert re.findall(r"^\| (\d) \| `DIGITS_(\w+)` \|", page, re.MULTILINE) == [
-        (str(code), name) for code, (name, _) in enumerate(RESULTS)
-    ]
-
-
-@pytest.mark.needs("cmake", CC)
-def test_the_documented_cmake_project_builds(tmp_path: Path) -> None:
-    build(tmp_path / "made", name="digits")
-    (tmp_path / "digits.tflite").write_text("")
-    (tmp_path / "main.c").write_text(code_block("c") + "int main(void) { return classify(); }\n")
-    project = code_block("cmake")
-    # The command is tested with the command line; here the files are there already.
-    copy = f"COMMAND ${{CMAKE_COMMAND}} -E copy_directory {tmp_path}/made ${{MODEL_DIR}}"
-    project, count = re.subn(r"COMMAND qimport build .*", copy, project)
-    assert count == 1
-    (tmp_path / "CMakeLists.txt").write_text(project)
-    run_tool("cmake", "-S", tmp_path, "-B", tmp_path / "out")
-    run_tool("cmake", "--build", tmp_path / "out")
-    run_tool(tmp_path / "out" / "reader")
