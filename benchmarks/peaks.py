@@ -16,8 +16,9 @@ ROWS = [
     ("mac_tile_avx512", "x86-64-v4", "vpmaddwd zmm"),
     ("mac_tile_avx2", "x86-64-v3", "vpmaddwd ymm"),
     ("mac_tile_sse2", "x86-64", "pmaddwd xmm"),
-    ("mac_tile_dotprod", "arm64-dotprod", "sdot"),
-    ("mac_tile_neon", "arm64", "smlal"),
+    ("mac_block_i8mm", "arm64-i8mm", "smmla"),
+    ("mac_block_dotprod", "arm64-dotprod", "sdot"),
+    ("mac_block_neon", "arm64", "smull, smlal2, sadalp"),
 ]
 
 

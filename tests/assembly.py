@@ -67,7 +67,7 @@ def assembly(kernel: Kernel, target: str, row: Row | None = None) -> str:
 
 def innermost_loops(text: str) -> list[Loop]:
     """Every stretch from a label to the last jump back to it without another such stretch inside."""
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    lines = [re.split(r"(?:^|\s)#(?:\s|[A-Z])", line)[0].strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("//")]
     spans = list(_spans(lines))
     inner = [

@@ -34,8 +34,6 @@ from qimport.lower.plan import make_plan
 LONG = os.environ.get("QIMPORT_SWEEP") == "long"
 
 TARGETS = [resolve_target(name) for name in target_descriptions()]
-EMULATED = ("arm64", "arm64-dotprod")
-
 PAIRS = [(row, target) for target in TARGETS for row in MAC_ROWS if row.available(target)]
 """Rows with the named targets that have their instructions."""
 
@@ -100,12 +98,13 @@ LONG_CHOICES: dict[str, Sequence[Any]] = {
 def is_best(row: Row, target: Target) -> bool:
     """Whether ``target`` would use this row for some kernels, rather than rows of older instructions."""
 
-    def family(name: str) -> tuple[bool, bool, bool]:
-        return name.startswith("mac_depthwise"), name.endswith("_words"), name.endswith("_pairs")
+    def family(name: str) -> tuple[bool, ...]:
+        words = name.endswith("_words")
+        return name.startswith("mac_depthwise"), words, name.endswith("_pairs"), name.endswith("_wide")
 
     if row.name == "mac_depthwise":
         return not any(other.name.endswith("_pairs") for other in MAC_ROWS if other.available(target))
-    if not row.name.startswith(("mac_tile", "mac_depthwise")):
+    if not row.name.startswith(("mac_tile", "mac_block", "mac_depthwise")):
         return True
     here = [other for other in MAC_ROWS if other.available(target)]
     return row is next(other for other in here if family(other.name) == family(row.name))
@@ -178,8 +177,18 @@ def pair_id(value: Row | Target) -> str:
     return value.name
 
 
+def features(target: Target) -> int:
+    """How many features a target has."""
+    return len(target.features)
+
+
 NATIVE_PAIRS = [pair for pair in PAIRS if pair[1].architecture.name == "x86-64"]
-NEON_PAIRS = [(row, target) for row, target in PAIRS if target.name in EMULATED]
+NEON_PAIRS = [
+    (row, min((t for t in TARGETS if t.architecture.name == "arm64" and row.available(t)), key=features))
+    for row in MAC_ROWS
+    if any(other is row and target.architecture.name == "arm64" for other, target in PAIRS)
+]
+"""Every row with the least target: under an emulator, code does not get better on a better one."""
 
 
 @pytest.mark.parametrize(("row", "target"), NATIVE_PAIRS, ids=pair_id)

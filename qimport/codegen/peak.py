@@ -16,6 +16,8 @@ from llvmlite import ir
 
 from qimport.codegen.backend import object_code
 from qimport.codegen.function import I8, I16, I32, I64, KernelFunction
+from qimport.codegen.isa import blocks
+from qimport.codegen.isa.blocks import BLOCK_PRODUCTS, BlockProduct
 from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
 from qimport.codegen.jit import load_object
 from qimport.codegen.target import Target
@@ -26,6 +28,9 @@ DOT_STEPS, TILE_STEPS = 4096, 512
 
 ACCUMULATORS = 12
 """Independent sums: more than the latency of a product times the products per cycle."""
+
+BLOCK_PIXELS, BLOCK_VECTORS = 4, 3
+"""The same number of sums, and registers for all operands."""
 
 TILE_BYTES, TILE_ROWS = 1024, 16
 
@@ -57,7 +62,7 @@ class Loop:
 def peak_loop(row: str, target: Target) -> Loop | None:
     """The loop for the instruction of a kernel row; None for rows without products.
 
-    Rows that choose no instruction by themselves are judged by the target's best dot product.
+    Rows that choose no instruction by themselves are judged by the target's best products.
 
     Raises:
         TargetError: this machine cannot run code for ``target``.
@@ -67,6 +72,12 @@ def peak_loop(row: str, target: Target) -> Loop | None:
     if not row.startswith("mac_"):
         return None
     available = [dot for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS) if dot.available(target)]
+    for block in BLOCK_PRODUCTS:
+        if block.available(target) and (
+            row == f"mac_block_{block.name}" or not row.startswith(("mac_tile", "mac_block"))
+        ):
+            macs = BLOCK_PIXELS * BLOCK_VECTORS * blocks.CHANNELS * block.unit
+            return Loop(_block_products(block, target), macs * DOT_STEPS, target)
     named = [dot for dot in available if row == f"mac_tile_{dot.name}"]
     dot = (named or available)[0]
     return Loop(_products(dot, target), ACCUMULATORS * dot.lanes * dot.group * DOT_STEPS, target)
@@ -96,8 +107,7 @@ def _products(dot: DotProduct, target: Target) -> KernelFunction:
     count = dot.lanes * 4 // (element.width // 8)
     pieces = dot.lanes * dot.group // count
     register = vector_type(element, count)
-    letter = "w" if dot.architecture == "arm64" else "v" if target.has("avx512") else "x"
-    opaque = ir.InlineAsm(ir.FunctionType(register, [register]), "", f"={letter},0", side_effect=True)
+    opaque = _opaque(register, dot.architecture, target)
     x = fn.load(fn.tables, I32)
     weights = [fn.load(fn.at(fn.tables, 64 * (1 + piece)), register) for piece in range(pieces)]
     sums = [constant(vector_type(I32, dot.lanes), number) for number in range(ACCUMULATORS)]
@@ -110,6 +120,30 @@ def _products(dot: DotProduct, target: Target) -> KernelFunction:
         return [*accumulators, *registers]
 
     for number, value in enumerate(list(fn.loop(0, DOT_STEPS, 1, step, [*sums, *weights]))[:ACCUMULATORS]):
+        fn.store(value, fn.at(fn.result, 64 * number))
+    fn.finish()
+    return fn
+
+
+def _opaque(register: Any, architecture: str, target: Target) -> Any:
+    """An empty piece of assembly that might change a register."""
+    letter = "w" if architecture == "arm64" else "v" if target.has("avx512") else "x"
+    return ir.InlineAsm(ir.FunctionType(register, [register]), "", f"={letter},0", side_effect=True)
+
+
+def _block_products(block: BlockProduct, target: Target) -> KernelFunction:
+    """A loop that adds products of :data:`BLOCK_PIXELS` pixels; weights come from the nearest cache."""
+    fn = _begin(target)
+    opaque = _opaque(blocks.BYTES, block.architecture, target)
+    count = block.sum_registers(BLOCK_PIXELS, BLOCK_VECTORS)
+    x = [fn.load(fn.tables, blocks.BYTES)] * block.input_registers(BLOCK_PIXELS)
+    sums = [constant(blocks.SUMS, number) for number in range(count)]
+
+    def step(_: Any, *carried: Any) -> list[Any]:
+        activations = [fn.b.call(opaque, [register]) for register in x]
+        return block.emit(fn, list(carried), activations, fn.result, BLOCK_VECTORS, block.unit)
+
+    for number, value in enumerate(fn.loop(0, DOT_STEPS, 1, step, sums)):
         fn.store(value, fn.at(fn.result, 64 * number))
     fn.finish()
     return fn

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qimport import prim
+from qimport.codegen.isa.blocks import BLOCK_PRODUCTS, BlockProduct
 from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
 from qimport.codegen.isa.taps import TAP_PRODUCTS, TapProduct
 from qimport.codegen.kernels import (
@@ -18,6 +19,7 @@ from qimport.codegen.kernels import (
     depthwise_blocks,
     mac,
     mac_amx,
+    mac_block,
     mac_depthwise,
     mac_depthwise_taps,
     mac_direct,
@@ -84,6 +86,19 @@ def _tile_row(dot: DotProduct) -> Row:
     )
 
 
+def _block_row(block: BlockProduct) -> Row:
+    return Row(
+        f"mac_block_{block.name}",
+        lambda module, name, kernel, target, layout: mac_block.emit(
+            module, name, kernel, target, layout, block
+        ),
+        block.available,
+        lambda kernel: mac_block.applies(kernel, block),
+        lambda kernel: mac_block.table_bytes(kernel, block),
+        lambda kernel: mac_block.pack(kernel, block),
+    )
+
+
 def _depthwise_row(product: TapProduct) -> Row:
     return Row(
         f"mac_depthwise_{product.name}",
@@ -115,6 +130,7 @@ MAC_ROWS: tuple[Row, ...] = (
         mac_depthwise.table_bytes,
         mac_depthwise.pack,
     ),
+    *(_block_row(block) for block in BLOCK_PRODUCTS),
     *(_tile_row(dot) for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS)),
     Row("mac_direct", mac_direct.emit, _anywhere, _always, mac_direct.table_bytes, mac_direct.pack),
 )

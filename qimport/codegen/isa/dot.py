@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from qimport.codegen.function import I8, I16, I32, KernelFunction
+from qimport.codegen.function import I16, I32, KernelFunction
 from qimport.codegen.target import Target
 from qimport.codegen.vector import lanes_of, retyped, shuffle, splat, vector_type
 from qimport.fixedpoint import wrap32
@@ -58,14 +58,13 @@ WORD_BYTES = 4
 """Bytes of activations per step."""
 
 
-def _dot_bytes(name: str, lanes: int, activations_first: bool) -> Product:
+def _dot_bytes(name: str, lanes: int) -> Product:
     """An instruction that takes both operands as bytes."""
 
     def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
         repeated = splat(fn, x, lanes)
-        operand = w.type if name.startswith("llvm.aarch64") else acc.type
-        x, w = fn.b.bitcast(repeated, operand), fn.b.bitcast(w, operand)
-        return fn.intrinsic(name, acc.type, [acc, x, w] if activations_first else [acc, w, x])
+        x, w = fn.b.bitcast(repeated, acc.type), fn.b.bitcast(w, acc.type)
+        return fn.intrinsic(name, acc.type, [acc, x, w])
 
     return product
 
@@ -74,10 +73,7 @@ def _widening_multiply(lanes: int, group: int) -> Product:
     """Products of words as plain integer arithmetic; NEON has SMLAL for each."""
 
     def product(fn: KernelFunction, acc: Any, x: Any, w: Any) -> Any:
-        if group == WORD_BYTES:
-            words = fn.b.sext(fn.b.bitcast(x, vector_type(I8, group)), vector_type(I16, group))
-        else:
-            words = fn.b.bitcast(x, vector_type(I16, group))
+        words = fn.b.bitcast(x, vector_type(I16, group))
         for k in range(group):
             activation = fn.b.sext(shuffle(fn, words, words, [k] * lanes), acc.type)
             part = fn.b.sext(shuffle(fn, w, w, range(k * lanes, (k + 1) * lanes)), acc.type)
@@ -120,15 +116,12 @@ def multiply_add_pairs(fn: KernelFunction, acc: Any, a: Any, b: Any) -> Any:
 
 DOT_PRODUCTS: tuple[DotProduct, ...] = (
     DotProduct("avx512vnni", "x86-64", ("avx512vnni",), 16, 30, "int8", 4, True,
-               _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16, True)),
+               _dot_bytes("llvm.x86.avx512.vpdpbusd.512", 16)),
     DotProduct("avxvnni", "x86-64", ("avxvnni",), 8, 14, "int8", 4, True,
-               _dot_bytes("llvm.x86.avx512.vpdpbusd.256", 8, True)),
+               _dot_bytes("llvm.x86.avx512.vpdpbusd.256", 8)),
     DotProduct("avx512", "x86-64", ("avx512",), 16, 29, "int16", 2, True, _pairs_of_words(16), 2),
     DotProduct("avx2", "x86-64", ("avx2",), 8, 14, "int16", 2, True, _pairs_of_words(8), 2),
     DotProduct("sse2", "x86-64", (), 4, 14, "int16", 2, True, _pairs_of_words(4), 2),
-    DotProduct("dotprod", "arm64", ("dotprod",), 4, 28, "int8", 4, False,
-               _dot_bytes("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, True)),
-    DotProduct("neon", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4, 4)),
 )  # fmt: skip
 """Best first; the first that the target has is used. Steps on two activations take bytes widened to words."""
 
