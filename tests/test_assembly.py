@@ -150,6 +150,16 @@ def test_requantization_costs_few_instructions(
     assert loop.length <= most * sums, f"{loop.length / sums:.1f} for {vector} sums\n{loop}"
 
 
+@pytest.mark.parametrize(("rounding", "most"), [("double_away", 32), ("double_up", 28), ("float32_even", 32)])
+def test_requantization_by_neon(rounding: str, most: int) -> None:
+    """``most`` for sixteen sums, from loading to storing; SQXTN is there for each register of them."""
+    text = assembly(layer("pointwise", rounding=(rounding,)), "arm64")
+    loop = hottest(text, r"^sqxtn2?\s.*\.4s$")
+    assert loop.count(r"^sqxtn2?\s.*\.4s$") == 4, loop
+    assert not loop.on_stack, loop
+    assert loop.length <= most, loop
+
+
 def table_kernel() -> Kernel:
     """256 bytes, looked up by each of many."""
     b = Builder()

@@ -1,6 +1,7 @@
-"""``prim.rescale`` and the clamp to bytes behind it on x86, in float32: half the instructions of integers.
+"""``prim.rescale`` and the clamp to bytes behind it, for whole registers of sums.
 
-The float32 rule of XNNPACK is computed as it is. The double roundings of fixed point are *speculated*: with
+The float32 rule of XNNPACK is computed as it is, and on NEON so are those of fixed point. On x86 the
+latter are *speculated* in float32, which takes half the instructions of integers: with
 the real factor c = m / 2^(31 + s) they are floor(x * c + k + 1/2), where k is 2^-(s + 1), negative for
 negative x under ``double_away`` (see :mod:`qimport.codegen.factors`). Computed in float32, x * c + k is off
 by less than :data:`ERROR` where the result is a byte at all, so that rounding to the nearest integer gives
@@ -19,11 +20,13 @@ from llvmlite import ir
 from qimport import prim
 from qimport.codegen.factors import FixedPointFacts
 from qimport.codegen.function import F32, I32, Index, KernelFunction
-from qimport.codegen.isa.packs import packed_bytes, packed_words
+from qimport.codegen.isa import neon, packs
+from qimport.codegen.requantize import rounded_by_neon
 from qimport.codegen.tables import TableLayout
-from qimport.codegen.target import X86_64, Target
+from qimport.codegen.target import Target
 from qimport.codegen.vector import (
     clamp_bytes,
+    concatenated,
     lanes_of,
     like,
     load_section,
@@ -32,6 +35,7 @@ from qimport.codegen.vector import (
     pairwise,
     shuffle,
     vector_type,
+    widen,
 )
 from qimport.ir.graph import Node
 
@@ -48,9 +52,9 @@ _NEAREST, _MAGNITUDE_OF_LARGER = 0, 11
 
 
 def applies(layout: TableLayout, node: Node, target: Target) -> bool:
-    """Whether a rescale and the clamp behind it can be computed so: bytes, x86, factors that suit floats."""
+    """Whether a rescale and the clamp behind it can be computed so: bytes, and factors that suit floats."""
     clamp = layout.clamps.get(node)
-    if target.architecture is not X86_64 or clamp is None or not isinstance(node.op, prim.Rescale):
+    if not packs_bytes(target) or clamp is None or not isinstance(node.op, prim.Rescale):
         return False
     if clamp.outputs[0].type.dtype not in ("int8", "uint8") or node.inputs[0] is None:
         return False
@@ -59,8 +63,18 @@ def applies(layout: TableLayout, node: Node, target: Target) -> bool:
         return False
     facts = layout.facts[node]
     if isinstance(facts, FixedPointFacts):
-        return facts.speculative
+        return facts.speculative or not speculates(target)
     return node.op.rounding == "float32_even"
+
+
+def packs_bytes(target: Target) -> bool:
+    """Whether the target has instructions for :func:`packed`."""
+    return packs.available(target) or neon.available(target)
+
+
+def speculates(target: Target) -> bool:
+    """Whether fixed point is tried in floats first, so that results may be in doubt."""
+    return not neon.available(target)
 
 
 class ByteRequantizer:
@@ -83,26 +97,34 @@ class ByteRequantizer:
             shuffle(self.fn, x, x, range(start, start + self.width)) if self.lanes > self.width else x
             for start in range(0, self.lanes, self.width)
         ]
-        fixed = isinstance(self.layout.facts[self.node], FixedPointFacts)
-        step = self._speculated if fixed else self._float32
-        numbers, doubts = [], []
+        numbers, doubts = [], list[Any]()
         for position, piece in enumerate(pieces):
             channel = self.fn.add(self.channel, position * self.width % self.channels)
-            number, doubt = step(piece, channel)
-            numbers.append(number)
-            doubts.append(doubt)
-        return packed(self.fn, numbers, self.clamp, self.dtype), doubts if fixed else []
+            numbers.append(self._rounded(piece, channel, doubts))
+        return packed(self.fn, numbers, self.clamp, self.dtype), doubts
 
-    def _float32(self, x: Any, channel: Index) -> tuple[Any, Any]:
-        """round_half_even(x * scale); what is above int32 must be bounded before the conversion."""
+    def _rounded(self, x: Any, channel: Index, doubts: list[Any]) -> Any:
+        """One register of sums as integers, or as something beyond all bytes where those are."""
+        op, facts = self.node.op, self.layout.facts[self.node]
+        assert isinstance(op, prim.Rescale)
+        if not isinstance(facts, FixedPointFacts):
+            return self._float32(x, channel)
+        if not speculates(self.fn.target):
+            return rounded_by_neon(self.fn, x, op, facts, lambda role: self._table(role, channel))
+        number, doubt = self._speculated(x, facts, channel)
+        doubts.append(doubt)
+        return number
+
+    def _float32(self, x: Any, channel: Index) -> Any:
+        """round_half_even(x * scale); x86 wants what is above int32 bounded before the conversion."""
         product = self.b.fmul(self.b.sitofp(x, vector_type(F32, self.width)), self._table("scale", channel))
+        if neon.available(self.fn.target):
+            return neon.nearest(self.fn, product)
         bounded = _minimum(self.fn, product, like(product, self.clamp.high - self.clamp.zero_point))
-        return rounded(self.fn, bounded), None
+        return rounded(self.fn, bounded)
 
-    def _speculated(self, x: Any, channel: Index) -> tuple[Any, Any]:
+    def _speculated(self, x: Any, facts: FixedPointFacts, channel: Index) -> tuple[Any, Any]:
         """The nearest integer to x * c + k, and how far the value is from it."""
-        facts = self.layout.facts[self.node]
-        assert isinstance(facts, FixedPointFacts)
         nudge = self._table("nudge", channel)
         if facts.negative != "none":
             mask = like(x, -(2**31)) if facts.negative == "all" else self._table("sign", channel)
@@ -181,21 +203,39 @@ def _minimum(fn: KernelFunction, value: Any, limit: Any) -> Any:
 
 
 def packed(fn: KernelFunction, numbers: Sequence[Any], clamp: prim.Clamp, dtype: str) -> Any:
-    """Up to four registers of int32, plus the zero point, bounded, as one vector of bytes.
+    """One, two or four registers of int32, plus the zero point, bounded, as one vector of bytes.
 
     Packing saturates, which is the bound where it is the whole range of ``dtype``.
     """
+    if neon.available(fn.target):
+        return _narrowed(fn, numbers, clamp, dtype)
     four = [*numbers, *[numbers[-1]] * (4 - len(numbers))]
-    halves = []
-    for a, b in ((four[0], four[1]), (four[2], four[3])):
-        word = packed_words(fn, a, b)
-        if clamp.zero_point:
-            word = pairwise(fn, "sadd.sat", word, like(word, clamp.zero_point))
-        halves.append(word)
-    result = _in_order(fn, packed_bytes(fn, dtype, *halves))
+    halves = [
+        _plus_zero_point(fn, packs.packed_words(fn, a, b), clamp)
+        for a, b in ((four[0], four[1]), (four[2], four[3]))
+    ]
+    result = _in_order(fn, packs.packed_bytes(fn, dtype, *halves))
     if len(numbers) < 4:
         result = shuffle(fn, result, result, range(len(numbers) * lanes_of(numbers[0])))
     return clamp_bytes(fn, result, clamp.low, clamp.high, dtype)
+
+
+def _narrowed(fn: KernelFunction, numbers: Sequence[Any], clamp: prim.Clamp, dtype: str) -> Any:
+    """The same by instructions that narrow one register to half of one."""
+    quads = [neon.narrowed(fn, number) for number in numbers]
+    words = (
+        [concatenated(fn, pair) for pair in zip(quads[::2], quads[1::2], strict=True)]
+        if quads[1:]
+        else [widen(fn, quads[0], 2 * neon.QUAD)]
+    )
+    halves = [neon.narrowed_bytes(fn, _plus_zero_point(fn, word, clamp), dtype) for word in words]
+    result = clamp_bytes(fn, concatenated(fn, halves), clamp.low, clamp.high, dtype)
+    return result if quads[1:] else neon.part(fn, result, 0, neon.QUAD)
+
+
+def _plus_zero_point(fn: KernelFunction, words: Any, clamp: prim.Clamp) -> Any:
+    """Words that saturate."""
+    return pairwise(fn, "sadd.sat", words, like(words, clamp.zero_point)) if clamp.zero_point else words
 
 
 def _in_order(fn: KernelFunction, mixed: Any) -> Any:

@@ -91,7 +91,7 @@ def emit_nodes(
     Scalar and per-channel constants come from the tables at ``channel``, the last index of the first lane; it
     must be even for more than one lane. Lanes past the last channel, up to a multiple of 64, may be computed.
     With ``repeat`` the lanes are that many times the same channels. With ``doubts``, bytes may be requantized
-    as :mod:`qimport.codegen.byte_requantize` does it on x86, which appends to them what is to be tested.
+    as :mod:`qimport.codegen.byte_requantize` speculates, which appends to them what is to be tested.
     """
     emission = Emission(fn, values, channel, lanes, layout, repeat, doubts)
     for node in nodes:
@@ -132,17 +132,25 @@ def _dtype(node: Node, position: int) -> str:
 
 def _rescale(at: Emission, node: Node, op: prim.Rescale) -> Any:
     clamp = at.layout.clamps.get(node)
-    if at.doubts is not None and byte_requantize.applies(at.layout, node, at.fn.target):
+    if _as_bytes(at, node):
         assert clamp is not None
         requantizer = byte_requantize.ByteRequantizer(at.fn, node, at.layout, at.channel, at.lanes, at.repeat)
         result, doubts = requantizer.emit(at.operand(node, 0))
         at.values[clamp.outputs[0]] = result
-        at.doubts.extend(doubts)
+        if at.doubts is not None:
+            at.doubts.extend(doubts)
         return result
     result = Rescaler(at.fn, node, at.layout, at.channel, at.lanes, at.repeat).emit(at.operand(node, 0))
     if clamp is not None:
         at.values[clamp.outputs[0]] = _narrowed(at, clamp, result)
     return result
+
+
+def _as_bytes(at: Emission, node: Node) -> bool:
+    """Whether a rescale is for :mod:`qimport.codegen.byte_requantize`: where doubts do not matter."""
+    target = at.fn.target
+    certain = at.doubts is not None or not byte_requantize.speculates(target)
+    return certain and at.lanes % target.lanes == 0 and byte_requantize.applies(at.layout, node, target)
 
 
 def _clamp(at: Emission, node: Node, op: prim.Clamp) -> Any:

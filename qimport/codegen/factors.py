@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport import fixedpoint, prim
+from qimport.codegen.isa import neon
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Array, Graph, Node
@@ -142,11 +143,6 @@ def _foldable(node: Node, clamp: prim.Clamp) -> bool:
     return node.op.rounding == "float32_even" and max(map(abs, bounds)) <= FLOAT_ROUNDING_LIMIT
 
 
-def has_neon_rounding(target: Target) -> bool:
-    """Whether SQRDMULH and SRSHL do the roundings."""
-    return target.has("neon")
-
-
 def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[str, Array]]:
     """Role and content of each table of a rescale; arrays have one element or one per channel.
 
@@ -164,7 +160,7 @@ def sections(node: Node, clamp: Node | None, target: Target) -> Iterator[tuple[s
     yield "multiplier", of.multiplier.astype(np.int32)
     if of.facts.left:
         yield "left", of.left.astype(np.int32)
-    if has_neon_rounding(target):
+    if neon.available(target):
         yield "right", (-of.right).astype(np.int32)
         if of.facts.negative == "some":
             yield "negative", np.where(of.negative, -1, 0).astype(np.int32)

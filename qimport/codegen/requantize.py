@@ -2,33 +2,62 @@
 
 Fixed point on lanes of 32 bits: even and odd lanes are multiplied as the low and high halves of 64-bit lanes,
 so no lane moves; the odd results are shifted into the high halves and blended. Vectors start at even
-channels.
+channels. NEON has an instruction for each rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from qimport import prim
-from qimport.codegen.factors import FixedPointFacts, has_neon_rounding
+from qimport.codegen.factors import FixedPointFacts
 from qimport.codegen.function import F32, F64, I32, I64, Index, KernelFunction, index
+from qimport.codegen.isa import neon
 from qimport.codegen.rounding import small_even, to_float, to_int32
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.vector import (
-    by_lanes,
     clamp_signed,
     constant,
     like,
     load_section,
-    mangled,
+    pairwise,
     repeated,
     shuffle,
     splat,
     vector_type,
 )
 from qimport.ir.graph import Node
+
+Table = Callable[[str], Any]
+"""The lanes of a role's table."""
+
+
+def shifted_left(fn: KernelFunction, x: Any, op: prim.Rescale, facts: FixedPointFacts, table: Table) -> Any:
+    """What comes before the product of a fixed-point rounding."""
+    if not facts.left:
+        return x
+    if op.rounding == "exact_up_saturated":
+        return pairwise(fn, "sshl.sat", x, table("left"))
+    return fn.b.shl(x, table("left"))
+
+
+def rounded_by_neon(
+    fn: KernelFunction, x: Any, op: prim.Rescale, facts: FixedPointFacts, table: Table
+) -> Any:
+    """A fixed-point rounding of int32 lanes by an instruction for each of its steps.
+
+    Products do not saturate, as multipliers are not negative. SRSHL rounds ties up; one less than a negative
+    number rounds up to what that number itself rounds to away from zero.
+    """
+    multiply = neon.high_product if op.exact else neon.rounded_high_product
+    high = multiply(fn, shifted_left(fn, x, op, facts, table), table("multiplier"))
+    if facts.negative != "none":
+        sign = fn.b.ashr(high, like(high, 31))
+        high = fn.b.add(high, sign if facts.negative == "all" else fn.b.and_(sign, table("negative")))
+    return neon.rounding_shift(fn, high, table("right"))
 
 
 class Rescaler:
@@ -63,17 +92,19 @@ class Rescaler:
             return self._float(x, self.node.op.rounding)
         facts = self.layout.facts[self.node]
         assert isinstance(facts, FixedPointFacts)
-        if facts.left:
-            shift = self._shift_saturating if self.node.op.rounding == "exact_up_saturated" else self.b.shl
-            x = shift(x, self._table("left"))
-        if has_neon_rounding(self.fn.target):
-            result = self._neon(x, facts)
-        else:
-            result = self._wide_scalar(x, facts) if self.lanes == 1 else self._wide(x, facts)
         if self.clamp is None:
-            return result
+            return self._fixed(x, self.node.op, facts, 0)
         assert isinstance(self.clamp.op, prim.Clamp)
+        result = self._fixed(x, self.node.op, facts, self.clamp.op.zero_point)
         return clamp_signed(self.fn, result, self.clamp.op.low, self.clamp.op.high)
+
+    def _fixed(self, x: Any, op: prim.Rescale, facts: FixedPointFacts, zero_point: int) -> Any:
+        """A fixed-point rounding, plus the zero point of the clamp that is folded in."""
+        if neon.available(self.fn.target):
+            result = rounded_by_neon(self.fn, x, op, facts, self._table)
+            return self.b.add(result, like(result, zero_point)) if zero_point else result
+        x = shifted_left(self.fn, x, op, facts, self._table)
+        return self._wide_scalar(x, facts) if self.lanes == 1 else self._wide(x, facts)
 
     def _table(self, role: str) -> Any:
         """A table at this channel: one value for every lane, or a vector of them."""
@@ -104,14 +135,11 @@ class Rescaler:
 
     def _narrow(self, x: Any) -> Any:
         """Shift, keeping one bit that decides how to round to int16, and multiply by 16 bits."""
-        shifted = self.b.ashr(self._shift_saturating(x, self._table("left")), self._table("right"))
+        shifted = self.b.ashr(pairwise(self.fn, "sshl.sat", x, self._table("left")), self._table("right"))
         bounded = clamp_signed(self.fn, shifted, -(2**16), 2**16 - 2)
         narrow = self.b.ashr(self.b.add(bounded, like(x, 1)), like(x, 1))
         product = self.b.add(self.b.mul(narrow, self._table("multiplier")), like(x, 2**14))
         return self.b.ashr(product, like(x, 15))
-
-    def _shift_saturating(self, x: Any, count: Any) -> Any:
-        return self.fn.intrinsic(f"llvm.sshl.sat.{mangled(x.type)}", x.type, [x, count])
 
     def _wide(self, x: Any, facts: FixedPointFacts) -> Any:
         """The identity of :mod:`qimport.codegen.factors` on both halves of 64-bit lanes."""
@@ -174,31 +202,6 @@ class Rescaler:
         if facts.right and not (isinstance(parity, int) and parity == 0):
             shift = self.b.add(shift, index(self.fn.mul(parity, 32)))
         return self.b.lshr(total, shift)
-
-    def _neon(self, x: Any, facts: FixedPointFacts) -> Any:
-        """SQRDMULH, a step towards minus infinity for negatives where ties go away from zero, SRSHL.
-
-        SQDMULH rounds down: the whole product is then rounded once.
-        """
-        assert isinstance(self.node.op, prim.Rescale)
-        multiply = "sqdmulh" if self.node.op.exact else "sqrdmulh"
-        high = self._neon_intrinsic(multiply, x, self._table("multiplier"))
-        if facts.negative != "none":
-            sign = self.b.ashr(high, like(high, 31))
-            high = self.b.add(
-                high, sign if facts.negative == "all" else self.b.and_(sign, self._table("negative"))
-            )
-        result = self._neon_intrinsic("srshl", high, self._table("right"))
-        if self.clamp is None:
-            return result
-        assert isinstance(self.clamp.op, prim.Clamp)
-        return self.b.add(result, like(result, self.clamp.op.zero_point))
-
-    def _neon_intrinsic(self, name: str, a: Any, b: Any) -> Any:
-        def quad(x: Any, y: Any) -> Any:
-            return self.fn.intrinsic(f"llvm.aarch64.neon.{name}.v4i32", x.type, [x, y])
-
-        return by_lanes(self.fn, 4, quad, a, b)
 
     def _float(self, x: Any, rounding: str) -> Any:
         element = F32 if rounding == "float32_even" else F64

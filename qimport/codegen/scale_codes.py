@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from qimport import prim
-from qimport.codegen.byte_requantize import packed
+from qimport.codegen.byte_requantize import packed, packs_bytes
 from qimport.codegen.function import I8, I16, I32, KernelFunction
 from qimport.codegen.isa.dot import multiply_add_pairs
-from qimport.codegen.target import X86_64
 from qimport.codegen.vector import clamp_signed, lanes_of, like, retyped, shuffle, vector_type
 from qimport.ir.graph import Node
 from qimport.prim.scale_codes import LIMB
@@ -29,7 +28,7 @@ def scale_codes(fn: KernelFunction, node: Node, codes: Any, lows: Any, highs: An
     wide = extend(codes, retyped(codes, I32))
     x = fn.b.sub(wide, like(wide, op.input_zero))
     lanes, width = lanes_of(x), fn.target.lanes
-    if fn.target.architecture is not X86_64 or lanes < width:
+    if not packs_bytes(fn.target) or lanes < width:
         total = fn.b.add(_total(fn, op, _by_words, x, lows, highs, rest), like(x, op.zero_point))
         return fn.b.trunc(clamp_signed(fn, total, op.low, op.high), retyped(total, I8))
     numbers = []

@@ -60,7 +60,8 @@ X86_64 = Architecture(
     "x86_64-unknown-linux-gnu",
     "x86-64",
     (
-        Feature("sse4.2", ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf")),
+        Feature("sse2", ("sse2",)),
+        Feature("sse4.2", ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf"), ("sse2",)),
         Feature("avx2", ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"), ("sse4.2",)),
         Feature("avx512", ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), ("avx2",)),
         Feature("avxvnni", ("avxvnni",), ("avx2",)),
@@ -138,7 +139,7 @@ class Target:
 
 
 _NAMED: dict[str, tuple[Architecture, tuple[str, ...], str]] = {
-    "x86-64": (X86_64, (), "baseline: SSE2, every 64-bit x86"),
+    "x86-64": (X86_64, ("sse2",), "baseline: SSE2, every 64-bit x86"),
     "x86-64-v2": (X86_64, ("sse4.2",), "SSE4.2, about 2009 on"),
     "x86-64-v3": (X86_64, ("avx2",), "AVX2, about 2013 on"),
     "x86-64-v4": (X86_64, ("avx512",), "AVX-512 F, BW, CD, DQ, VL"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from qimport.codegen.function import I8, I16, KernelFunction
+from qimport.codegen.target import Target
 from qimport.codegen.vector import lanes_of, vector_type
 
 _WORDS = {
@@ -24,6 +25,11 @@ _BYTES = {
     ("uint8", 32): "llvm.x86.avx512.packuswb.512",
 }
 """By lanes of an operand."""
+
+
+def available(target: Target) -> bool:
+    """Whether the target has these instructions."""
+    return target.has("sse2")
 
 
 def packed_words(fn: KernelFunction, a: Any, b: Any) -> Any:

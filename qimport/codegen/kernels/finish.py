@@ -14,7 +14,8 @@ from typing import Any
 
 from qimport.codegen import byte_requantize
 from qimport.codegen.elementwise import emit_nodes
-from qimport.codegen.function import ELEMENTS, I64, PTR, Index, KernelFunction, index
+from qimport.codegen.function import ELEMENTS, I8, I64, PTR, Index, KernelFunction, index
+from qimport.codegen.isa import neon
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
@@ -255,11 +256,17 @@ class _Epilogue:
         def store() -> None:
             result = values[self.kernel.result]
             for number, pixel in enumerate(pixels):
-                part = range(number * lanes, number * lanes + lanes)
-                row = shuffle(self.fn, result, result, part) if len(pixels) > 1 else result
-                self._store(row, pixel, channel, valid)
+                self._store(self._part(result, number, lanes), pixel, channel, valid)
 
         byte_requantize.unless_in_doubt(self.fn, doubts, store, again)
+
+    def _part(self, value: Any, number: int, lanes: int) -> Any:
+        """Part ``number`` of ``value``, ``lanes`` of it."""
+        if lanes_of(value) == lanes:
+            return value
+        if neon.available(self.fn.target) and value.type.element == I8:
+            return neon.part(self.fn, value, number, lanes)
+        return shuffle(self.fn, value, value, range(number * lanes, number * lanes + lanes))
 
     def _loaded(self, pixels: Sequence[Index], channel: Index, lanes: int, valid: int) -> dict[Value, Any]:
         """The elements of every operand."""
