@@ -6,26 +6,30 @@ With m = m1 * 2^15 + m0, n likewise, and an offset of q * 2^s + r, floor((a m + 
 
 because floors of quotients nest. All limbs have 16 bits, so on x86 one PMADDWD of the words (a, b) gives both
 products of a limb. The words come from bytes by interleaving with each other and then with zeros, for which
-codes are taken as unsigned; packs with saturation put the results back in order. Saturation on the way
-changes no result: q has 15 bits, results have 8.
+codes are taken as unsigned; packs with saturation put the results back in order. NEON widens a and b to words
+of their own and adds the product of each with SMLAL. Saturation on the way changes no result: q has 15 bits,
+results have 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from qimport import prim
+from qimport.codegen.conversion import resized
 from qimport.codegen.function import I8, I16, I32, KernelFunction
+from qimport.codegen.isa import neon, packs
 from qimport.codegen.isa.dot import multiply_add_pairs
-from qimport.codegen.isa.packs import packed_bytes, packed_words
-from qimport.codegen.target import X86_64
+from qimport.codegen.packing import bytes_of_words
+from qimport.codegen.target import Target
 from qimport.codegen.vector import (
     by_lanes,
     clamp_signed,
+    concatenated,
     lanes_of,
     like,
     pairwise,
@@ -41,11 +45,17 @@ from qimport.prim.pair import FACTOR_BITS, STEP_BITS
 from qimport.prim.scale_codes import LIMB
 
 SMALLEST = 16
-"""Bytes of the narrowest x86 register."""
+"""Bytes of the narrowest vector register."""
+
+WORDS = 8
+"""Words of a NEON register."""
 
 
-def sections(node: Node) -> Iterator[tuple[str, Array]]:
-    """Role and content of each table: pairs of limbs as the words of one int32, r and q."""
+def sections(node: Node, target: Target) -> Iterator[tuple[str, Array]]:
+    """Role and content of each table: pairs of limbs as the words of one int32, r and q.
+
+    The offset is that of the codes as the target takes them.
+    """
     factors = node.inputs[2]
     assert factors is not None and factors.data is not None
     assert isinstance(node.op, prim.PairSum)
@@ -54,14 +64,19 @@ def sections(node: Node) -> Iterator[tuple[str, Array]]:
     largest = abs(offset) + 128 * (abs(m) + abs(n))
     if max(abs(m), abs(n)) >= 1 << FACTOR_BITS or largest >= 1 << (STEP_BITS + shift):
         raise CompilerBug(f"{node.op.NAME} with factors {m}, {n}, offset {offset}, shift {shift}")
-    for value, factor in zip(node.inputs, (m, n), strict=False):
-        if value is not None and value.type.dtype == "int8":  # unsigned codes are larger by 128
-            offset -= 128 * factor
+    if packs.available(target):
+        for signed, factor in zip(_signed(node), (m, n), strict=True):
+            offset -= 128 * factor * signed  # unsigned codes are larger by 128
     low = (1 << LIMB) - 1
     yield "high", np.array([_words(m >> LIMB, n >> LIMB)], np.int32)
     yield "low", np.array([_words(m & low, n & low)], np.int32)
     yield "rest", np.array([offset & ((1 << shift) - 1)], np.int32)
     yield "step", np.array([offset >> shift], np.int16)
+
+
+def _signed(node: Node) -> list[bool]:
+    """Whether the codes of each operand are."""
+    return [value is not None and value.type.dtype == "int8" for value in node.inputs[:2]]
 
 
 def _words(first: int, second: int) -> int:
@@ -74,19 +89,27 @@ class PairSummer:
     def __init__(self, fn: KernelFunction, node: Node, number: Callable[[str], Any]) -> None:
         assert isinstance(node.op, prim.PairSum)
         self.fn, self.b, self.op, self.number = fn, fn.b, node.op, number
-        self.signed = [value is not None and value.type.dtype == "int8" for value in node.inputs[:2]]
+        self.signed = _signed(node)
         self.dtype = node.outputs[0].type.dtype
 
     def emit(self, a: Any, b: Any) -> Any:
         """The codes for lanes of codes."""
-        a, b = (
-            self.b.xor(x, like(x, 0x80)) if signed else x
-            for x, signed in zip((a, b), self.signed, strict=True)
-        )
-        if self.fn.target.architecture is not X86_64:
-            return self._by_products(a, b)
-        width = max(SMALLEST, min(lanes_of(a), self.fn.target.vector_bytes))
-        return by_lanes(self.fn, width, self._register, a, b)
+        if packs.available(self.fn.target):
+            width = max(SMALLEST, min(lanes_of(a), self.fn.target.vector_bytes))
+            codes = (
+                self.b.xor(x, like(x, 0x80)) if signed else x
+                for x, signed in zip((a, b), self.signed, strict=True)
+            )
+            return by_lanes(self.fn, width, self._register, *codes)
+        if neon.available(self.fn.target) and lanes_of(a) % WORDS == 0:
+            return by_lanes(self.fn, min(lanes_of(a), SMALLEST), self._by_words, a, b)
+        return self._by_products(a, b)
+
+    def _wide(self, codes: Sequence[Any], element: Any) -> list[Any]:
+        """The codes of both operands as wider integers."""
+        return [
+            resized(self.fn, x, element, not signed) for x, signed in zip(codes, self.signed, strict=True)
+        ]
 
     def _total(self, limb: Callable[[str, Any], Any], lanes: int) -> Any:
         """The shifted sum without q; ``limb(role, total)`` adds the products of one limb."""
@@ -94,9 +117,26 @@ class PairSummer:
         high = limb("high", self.b.ashr(low, like(low, LIMB)))
         return self.b.ashr(high, like(high, self.op.shift - LIMB))
 
+    def _by_words(self, a: Any, b: Any) -> Any:
+        """One or two NEON registers of words."""
+        fn, halves = self.fn, range(0, lanes_of(a), WORDS)
+
+        def factors(role: str) -> list[Any]:
+            pair = self.b.bitcast(self.number(role), vector_type(I16, 2))
+            return [shuffle(fn, pair, pair, [k] * WORDS) for k in (0, 1)]
+
+        low, high = factors("low"), factors("high")
+        rest, step = splat(fn, self.number("rest"), WORDS), splat(fn, self.number("step"), WORDS)
+        words = []
+        for start in halves:
+            parts = [shuffle(fn, x, x, range(start, start + WORDS)) for x in (a, b)]
+            total = sum_of_products(fn, self._wide(parts, I16), low, high, rest, self.op.shift)
+            words.append(pairwise(fn, "sadd.sat", total, step))
+        return bytes_of_words(fn, words, prim.Clamp(0, self.op.low, self.op.high), self.dtype)
+
     def _by_products(self, a: Any, b: Any) -> Any:
         """Four products of 32 bits."""
-        a, b = (self.b.zext(x, retyped(x, I32)) for x in (a, b))
+        a, b = self._wide((a, b), I32)
 
         def limb(role: str, total: Any) -> Any:
             words = splat(self.fn, self.number(role), lanes_of(a))
@@ -114,7 +154,7 @@ class PairSummer:
         words = [self._words(_interleaved(self.fn, a, b, upper)) for upper in (False, True)]
         if (self.op.low, self.op.high) != INTEGER_RANGE[self.dtype]:
             words = [clamp_signed(self.fn, part, self.op.low, self.op.high) for part in words]
-        return packed_bytes(self.fn, self.dtype, *words)
+        return packs.packed_bytes(self.fn, self.dtype, *words)
 
     def _words(self, mixed: Any) -> Any:
         """Sums as words, for bytes that are a and b in turn."""
@@ -125,11 +165,29 @@ class PairSummer:
             pairs = self.b.bitcast(_interleaved(self.fn, mixed, like(mixed, 0), upper), words)
             totals.append(self._total(partial(self._limb, pairs), lanes // 4))
         step = splat(self.fn, self.number("step"), lanes // 2)
-        return pairwise(self.fn, "sadd.sat", packed_words(self.fn, *totals), step)
+        return pairwise(self.fn, "sadd.sat", packs.packed_words(self.fn, *totals), step)
 
     def _limb(self, pairs: Any, role: str, total: Any) -> Any:
         factors = splat(self.fn, self.number(role), lanes_of(total))
         return multiply_add_pairs(self.fn, total, pairs, self.b.bitcast(factors, pairs.type))
+
+
+def sum_of_products(
+    fn: KernelFunction, words: Sequence[Any], low: Sequence[Any], high: Sequence[Any], rest: Any, shift: int
+) -> Any:
+    """(words . factors + rest) >> shift of NEON registers of int16, saturated; factors in two limbs."""
+    quads = []
+    for start in range(0, WORDS, neon.QUAD):
+        part = range(start, start + neon.QUAD)
+        total = shuffle(fn, rest, rest, part)
+        for factors in (low, high):
+            for word, factor in zip(words, factors, strict=True):
+                operands = (shuffle(fn, x, x, part) for x in (word, factor))
+                total = fn.b.add(total, neon.widening_product(fn, *operands))
+            if factors is low:
+                total = fn.b.ashr(total, like(total, LIMB))
+        quads.append(neon.narrowed(fn, total, shift - LIMB))
+    return concatenated(fn, quads)
 
 
 def _interleaved(fn: KernelFunction, a: Any, b: Any, upper: bool) -> Any:

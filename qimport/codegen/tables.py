@@ -154,7 +154,7 @@ def _entries(
             continue
         inputs = node.inputs
         if isinstance(node.op, prim.PairSum):
-            for role, array in pair_sum.sections(node):
+            for role, array in pair_sum.sections(node, target):
                 yield (node, role), array
             inputs = tensors(node)
         for value in inputs:

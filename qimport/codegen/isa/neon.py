@@ -38,6 +38,11 @@ def rounding_shift(fn: KernelFunction, a: Any, by: Any) -> Any:
     return _quads(fn, "srshl", a, by)
 
 
+def widening_product(fn: KernelFunction, a: Any, b: Any) -> Any:
+    """SMULL: four int16 times four, as int32."""
+    return fn.intrinsic("llvm.aarch64.neon.smull.v4i32", retyped(a, I32), [a, b])
+
+
 def nearest(fn: KernelFunction, value: Any) -> Any:
     """FCVTNS: float32 to int32, ties to even; saturates, and NaN is 0."""
     return fn.intrinsic("llvm.aarch64.neon.fcvtns.v4i32.v4f32", retyped(value, I32), [value])
