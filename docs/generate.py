@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from qimport.codegen.target import ARM64, X86_64, target_descriptions, target_named
+from qimport.codegen.target import ARCHITECTURES, MEMORY_FUNCTIONS, target_descriptions, target_named
 from qimport.errors import UnsupportedError
 from qimport.frontend.custom import CUSTOM_IMPORTERS
 from qimport.frontend.ops import IMPORTERS
@@ -21,6 +21,7 @@ from qimport.qnn.base import QnnOperation
 
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
+from tests.emulator import PLATFORMS  # noqa: E402
 from tests.one_operator import GENERATORS, OneOperator, draw_model  # noqa: E402
 
 NOTE = "<!-- Made by docs/generate.py; change the code and run `make docs`. -->"
@@ -42,6 +43,15 @@ Element types of operands and results, as the random models of `tests/one_operat
 them with the interpreter in each numerics mode: `exact` is every byte, a number is the largest distance of
 floats in units of the last place, `refused` that the mode has no bytes to equal. A dash is an
 operand left out.
+"""
+
+HELPERS_HEAD = f"""## What objects need
+
+An object leaves to the linker at most {", ".join(f"`{name}`" for name in sorted(MEMORY_FUNCTIONS))},
+which every C library has, and the helpers of this table. Those are functions of the Run-time ABI for the Arm
+Architecture, which every compiler brings along (libgcc, compiler-rt): division, conversions between floats
+and 64-bit integers, arithmetic on float64 where the processor has none. They are exact, so the outputs stay
+the same.
 """
 
 SEEDS = range(40)
@@ -166,7 +176,19 @@ def targets() -> str:
     for name, description in target_descriptions().items():
         target = target_named(name)
         features = " ".join(sorted(target.features)) or "none"
-        rows.append((f"`{name}`", target.triple, features, description))
+        platform = PLATFORMS.get(name)
+        tested = f"{platform.core} of {platform.emulator}" if platform else "the machine itself"
+        rows.append((f"`{name}`", description, target.triple, features, tested))
+    architectures = [
+        (
+            f"`{architecture.name}`",
+            " ".join((architecture.cpu, *architecture.base)),
+            str(8 * architecture.pointer_bytes),
+            architecture.float_abi,
+            f"{architecture.stack_bytes >> 10} KiB",
+        )
+        for architecture in ARCHITECTURES.values()
+    ]
     features = [
         (
             f"`{feature.name}`",
@@ -174,17 +196,34 @@ def targets() -> str:
             " ".join(feature.llvm),
             " ".join(feature.implies) or "nothing",
         )
-        for architecture in (X86_64, ARM64)
+        for architecture in ARCHITECTURES.values()
         for feature in architecture.features
     ]
     parts = [
         NOTE,
         TARGETS_HEAD,
-        table(("target", "triple", "features", ""), rows),
+        table(("target", "", "triple", "features", "tested on"), rows),
+        "## Architectures",
+        table(("architecture", "LLVM processor", "address bits", "float ABI", "stack"), architectures),
+        "`stack` is the largest stack frame of a function.",
+        HELPERS_HEAD,
+        table(("architecture", "helpers"), helpers()),
         "## Features",
         table(("feature", "architecture", "LLVM names", "implies"), features),
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def helpers() -> list[tuple[str, str]]:
+    """The architectures that need the same helpers, and these."""
+    found: dict[frozenset[str], list[str]] = {}
+    for architecture in ARCHITECTURES.values():
+        if architecture.helpers:
+            found.setdefault(architecture.helpers, []).append(f"`{architecture.name}`")
+    return [
+        (", ".join(owners), " ".join(f"`{name}`" for name in sorted(names)))
+        for names, owners in found.items()
+    ]
 
 
 PAGES = {"supported-ops.md": supported_operators, "targets.md": targets}

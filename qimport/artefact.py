@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from qimport.codegen.target import ARM64, X86_64, Target
+from qimport.codegen.target import ARCHITECTURES, Target
 from qimport.errors import ArgumentError, ModelError, QimportError
 from qimport.ir.types import ALIGNMENT, DTYPES, Quantization, TensorType
 from qimport.numerics import NUMERICS, Numerics
@@ -33,8 +33,6 @@ _MEMBERS = ("code.o", "constants.bin", "state.bin", "plan.txt")
 
 Bytes = npt.NDArray[np.uint8]
 BinaryFile = io.BufferedReader | io.BytesIO
-
-_ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, ARM64)}
 
 
 @dataclass(frozen=True)
@@ -310,7 +308,7 @@ def _assemble(description: Mapping[str, Any], members: Mapping[str, Bytes]) -> A
     states = tuple(map(_state_info, description["states"]))
     _check_states(states, members["state.bin"].size, int(description["arena_bytes"]))
     target = description["target"]
-    architecture = _ARCHITECTURES[target["architecture"]]
+    architecture = ARCHITECTURES[target["architecture"]]
     if description["numerics"] not in NUMERICS:
         raise ValueError(f"unknown numerics {description['numerics']!r}")
     return Artefact(

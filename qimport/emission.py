@@ -84,7 +84,7 @@ class Emission:
     @cached_property
     def _texts(self) -> tuple[str, str]:
         """LLVM assembly and the processor's."""
-        module, machine = linked_module(self.translation.program.modules, self.api.target, self.api.functions)
+        module, machine = linked_module(self.translation.program.modules, self.api.target)
         return str(module), emitted_text(module, machine)
 
     @property

@@ -1,146 +1,187 @@
-"""Runs kernels for AArch64 under an emulator: one statically linked program for all kernels of a module."""
+"""Other processors on this machine: a table of targets, and how programs for them are linked and run.
+
+    platform = PLATFORMS["cortex-m4"]
+    platform.skip_if_missing()
+    program = platform.link([main_c, objects], folder / "program")
+    platform.run(program, "in.raw", "out.raw")
+
+A program is C with a C library, ``main(argc, argv)``, files and an exit code on every platform, also on the
+boards without operating system, whose library hands files to the emulator (semihosting). It runs in its own
+folder; give it names in there, as a board knows only short ones without spaces.
+"""
 
 from __future__ import annotations
 
+import functools
 import shutil
-import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
-from kernel_harness import KernelModule, result_indices, result_room
 
-from qimport.ir.graph import Array
-from qimport.ir.interpret import interpret
+from qimport.codegen.host import resolve_target
+from qimport.codegen.target import Target
+from qimport.toolchain import Tool, find_compiler, missing_compiler
 
-COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+SECONDS = 300
+"""How long a program may run."""
 
-MOST_ARGUMENTS = 8
+STACK_BYTES = 32 << 10
+"""What a board gives to its program, its C library included."""
 
-# For every kernel the input holds the number of arguments, the number of the one that is also the result, and
-# size and content of each; the output holds the result of two runs: before one guard page, and after another.
-DRIVER = r"""
-#define _GNU_SOURCE
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-typedef void kernel(void *, void *, void *, void *, void *, void *, void *, void *);
-DECLARATIONS
-static kernel *const kernels[] = {NAMES};
-
-static void need(int condition) {
-  if (!condition) exit(1);
-}
-
-static uint64_t number(void) {
-  uint64_t value;
-  need(fread(&value, 8, 1, stdin) == 1);
-  return value;
-}
-
-static char *guarded(const char *content, uint64_t size, int at_end) {
-  uint64_t page = sysconf(_SC_PAGESIZE), room = size / page * page + page;
-  char *base = mmap(0, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  need(base != MAP_FAILED && !mprotect(base + page, room, PROT_READ | PROT_WRITE));
-  return memcpy(base + page + (at_end ? room - size : 0), content, size);
-}
-
-int main(void) {
-  for (unsigned k = 0; k < sizeof kernels / sizeof *kernels; ++k) {
-    uint64_t count = number(), result = number(), size[MOST] = {0};
-    char *content[MOST], *argument[MOST] = {0};
-    need(count <= MOST);
-    for (uint64_t i = 0; i < count; ++i) {
-      size[i] = number();
-      content[i] = malloc(size[i] + 1);
-      need(fread(content[i], 1, size[i], stdin) == size[i]);
-    }
-    for (int at_end = 0; at_end < 2; ++at_end) {
-      for (uint64_t i = 0; i < count; ++i) argument[i] = guarded(content[i], size[i], at_end);
-      if (result != count - 1) argument[count - 1] = argument[result];
-      char **a = argument;
-      kernels[k](a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
-      need(fwrite(argument[result], 1, size[result], stdout) == size[result]);
-    }
-  }
-  return 0;
-}
+VECTORS = """\
+extern char __stack[];
+extern void _start(void);
+struct vectors {
+  char *stack;
+  void (*reset)(void);
+};
+extern const struct vectors boot;
+__attribute__((section(".boot"))) const struct vectors boot = {__stack, _start};
 """
-
-
-def skip_without_emulator() -> None:
-    """Skip the calling test where compiler or emulator are missing."""
-    for tool in (COMPILER, EMULATOR):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+"""What a Cortex-M reads when it starts: its stack pointer and where to begin."""
 
 
 @dataclass(frozen=True)
-class Invocation:
-    """A call of ``name`` with pointers to the blobs; number ``result`` is its result."""
+class Platform:
+    """A processor under an emulator that runs programs of Linux; without ``emulator`` it is this machine.
 
-    name: str
-    blobs: tuple[bytes, ...]
-    result: int
+    ``core`` is the emulator's name of a processor that has what the target promises and nothing newer.
+    """
+
+    target: str
+    emulator: str = ""
+    core: str = ""
 
     @property
-    def stream(self) -> bytes:
-        """What the driver reads."""
-        header = struct.pack("<QQ", len(self.blobs), self.result)
-        return header + b"".join(struct.pack("<Q", len(blob)) + blob for blob in self.blobs)
+    def compiler(self) -> Tool | None:
+        """What builds programs for it, None where nothing on this machine does."""
+        return find_compiler(resolve_target(self.target))
 
+    def missing(self) -> str | None:
+        """What this machine lacks, None if nothing."""
+        if self.compiler is None:
+            return missing_compiler(resolve_target(self.target))
+        if self.emulator and shutil.which(self.emulator) is None:
+            return f"{self.emulator} is not installed"
+        return None
 
-def run_emulated(object_code: bytes, calls: Sequence[Invocation], directory: Path) -> list[list[bytes]]:
-    """The result of every call, first before and then behind inaccessible memory."""
-    names = [call.name for call in calls]
-    source = DRIVER.replace("DECLARATIONS", "\n".join(f"kernel {name};" for name in dict.fromkeys(names)))
-    source = source.replace("NAMES", ", ".join(names)).replace("MOST", str(MOST_ARGUMENTS))
-    (directory / "driver.c").write_text(source)
-    (directory / "kernels.o").write_bytes(object_code)
-    command = [COMPILER, "-O1", "-static", "-o", "run", "driver.c", "kernels.o"]
-    subprocess.run(command, cwd=directory, check=True, capture_output=True)
-    stream = b"".join(call.stream for call in calls)
-    run = subprocess.run([EMULATOR, directory / "run"], input=stream, capture_output=True, check=False)
-    assert run.returncode == 0, f"the emulated program ended with {run.returncode}: {run.stderr.decode()}"
-    output, results = memoryview(run.stdout), []
-    for call in calls:
-        size = len(call.blobs[call.result])
-        results.append([bytes(output[i * size : (i + 1) * size]) for i in range(2)])
-        output = output[2 * size :]
-    assert not output
-    return results
+    def skip_if_missing(self) -> None:
+        """Skip the calling test where something is missing."""
+        if reason := self.missing():
+            pytest.skip(reason)
 
+    @property
+    def link_options(self) -> tuple[str, ...]:
+        """Options that make programs of this platform."""
+        return ("-static",) if self.emulator else ()
 
-def check_emulated(
-    module: KernelModule, operands: Sequence[Sequence[Array]], directory: Path, overwritten: int = 0
-) -> list[str]:
-    """Run every kernel of ``module`` on its operands; the names of those that differ from the interpreter.
+    def link(self, files: Sequence[Path], program: Path, options: Sequence[str] = ("-O1",)) -> Path:
+        """Compile C files and objects to ``program``, without a word from the compiler."""
+        compiler = self.compiler
+        assert compiler is not None, "call skip_if_missing first"
+        command = [*compiler.command, *options, "-o", program, *files, *self.link_options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and not done.stderr, f"{compiler.name}: {done.stdout}{done.stderr}"
+        return program
 
-    Kernels that work in place overwrite operand number ``overwritten``. Gaps between rows must stay.
-    """
-    calls = []
-    for emitted, arrays in zip(module.kernels, operands, strict=True):
-        blobs = (
-            *(array.tobytes() for array in arrays),
-            emitted.tables,
-            result_room(emitted.kernel).tobytes(),
+    def command(self, program: Path, *arguments: str) -> list[str]:
+        """The command that runs it."""
+        emulator = [self.emulator, "-cpu", self.core] if self.emulator else []
+        return [*emulator, str(program), *arguments]
+
+    def run(self, program: Path, *arguments: str) -> str:
+        """The output of a program that must succeed."""
+        command = self.command(program, *arguments)
+        done = subprocess.run(
+            command, cwd=program.parent, capture_output=True, text=True, timeout=SECONDS, check=False
         )
-        place = overwritten % len(arrays) if emitted.kernel.in_place else len(blobs) - 1
-        calls.append(Invocation(emitted.name, blobs, place))
-    wrong = []
-    results = run_emulated(module.object_code(), calls, directory)
-    for emitted, arrays, found in zip(module.kernels, operands, results, strict=True):
-        with np.errstate(invalid="ignore"):
-            wanted = interpret(emitted.kernel.graph, arrays)[0]
-        room = result_room(emitted.kernel)
-        room[result_indices(emitted.kernel)] = wanted.ravel()
-        if found != [room.tobytes()] * 2:
-            wrong.append(emitted.name)
-    return wrong
+        assert done.returncode == 0, f"exit code {done.returncode} on {self.core}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class Board(Platform):
+    """A microcontroller without operating system: all of the program lies in one memory of ``size`` bytes.
+
+    ``vectors`` is the address of the two words that the core starts with.
+    """
+
+    board: str = ""
+    vectors: int = 0
+    memory: int = 0
+    size: int = 16 << 20
+
+    def missing(self) -> str | None:
+        """What this machine lacks, None if nothing."""
+        return super().missing() or _missing_library(self.compiler)
+
+    @property
+    def link_options(self) -> tuple[str, ...]:
+        """Code and constants get the first half of the memory; picolibc has names for all of this."""
+        half = self.size // 2
+        places = {
+            "__flash": self.memory,
+            "__flash_size": half,
+            "__ram": self.memory + half,
+            "__ram_size": half,
+            "__stack_size": STACK_BYTES,
+        }
+        symbols = ",".join(f"--defsym={name}={value:#x}" for name, value in places.items())
+        # The library does not say that it needs no executable stack.
+        boot = f"-z,noexecstack,--undefined=boot,--section-start=.boot={self.vectors:#x}"
+        return ("--specs=picolibc.specs", "--oslib=semihost", "--crt0=semihost", f"-Wl,{boot},{symbols}")
+
+    def link(self, files: Sequence[Path], program: Path, options: Sequence[str] = ("-O1",)) -> Path:
+        """As :meth:`Platform.link`, with the words that the core starts with."""
+        vectors = program.with_name("vectors.c")
+        vectors.write_text(VECTORS)
+        return super().link([*files, vectors], program, options)
+
+    def command(self, program: Path, *arguments: str) -> list[str]:
+        """The command that runs it; the emulator ends with the program's exit code."""
+        named = "".join(f",arg={argument}" for argument in arguments)
+        quiet = [word for device in ("display", "monitor", "serial") for word in (f"-{device}", "none")]
+        files = ["-semihosting-config", f"enable=on,target=native{named}"]
+        return [self.emulator, "-machine", self.board, *quiet, *files, "-kernel", str(program)]
+
+
+@functools.cache
+def _missing_library(compiler: Tool | None) -> str | None:
+    """Whether a compiler for boards finds the C library that the programs need."""
+    assert compiler is not None
+    command = [*compiler.command, "-print-file-name=picolibc.specs"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if "/" in found.stdout else f"{compiler.name} has no picolibc"
+
+
+_MPS = "qemu-system-arm"
+
+HOST = Platform("host")
+
+PLATFORMS: dict[str, Platform] = {
+    platform.target: platform
+    for platform in (
+        Platform("arm64", "qemu-aarch64", "cortex-a53"),
+        Platform("arm64-dotprod", "qemu-aarch64", "cortex-a76"),
+        Platform("arm64-i8mm", "qemu-aarch64", "max"),
+        Platform("armv7", "qemu-arm", "cortex-a8"),
+        Platform("riscv64", "qemu-riscv64", "sifive-u54"),
+        Board("cortex-m4", _MPS, "cortex-m4", "mps2-an386", memory=0x21000000),
+        Board("cortex-m7", _MPS, "cortex-m7", "mps2-an500", memory=0x60000000),
+        Board("cortex-m33", _MPS, "cortex-m33", "mps2-an505", vectors=0x10000000, memory=0x80000000),
+        Board("cortex-m55", _MPS, "cortex-m55", "mps3-an547", memory=0x60000000, size=512 << 20),
+    )
+}
+"""Everything that is emulated, by the name of the target."""
+
+
+def platform_for(target: Target) -> Platform:
+    """Where code for a target runs: the first of :data:`PLATFORMS` that has all features, or this machine."""
+    for platform in PLATFORMS.values():
+        known = resolve_target(platform.target)
+        if known.architecture is target.architecture and known.has(*target.features):
+            return platform
+    return HOST

@@ -26,7 +26,6 @@ from aot_harness import (
 from conftest import ROOT
 
 from qimport.codegen import aot, c_api, elf
-from qimport.codegen.aot import ALLOWED_UNDEFINED
 from qimport.codegen.host import host_target, resolve_target, why_not_runnable
 from qimport.codegen.interface import RESULTS
 from qimport.codegen.target import ARM64, target_descriptions, target_named
@@ -77,7 +76,7 @@ def test_host_programs_give_the_interpreters_bytes(
 def test_objects_need_no_run_time_and_carry_the_prefix(target: str, tmp_path: Path) -> None:
     objects = build(tmp_path, target=target, prefix="Odd_1")[0]
     lines = [line.split() for line in run_tool(NM, objects).splitlines()]
-    assert {words[-1] for words in lines if words[-2] == "U"} <= ALLOWED_UNDEFINED
+    assert {words[-1] for words in lines if words[-2] == "U"} <= target_named(target).allowed_undefined
     assert {words[-1] for words in lines if words[-2] == "T"} == {"Odd_1_run", "Odd_1_arena_size"}
     assert not [words for words in lines if words[-2] in "BbDdCG"], "there is writable memory"
     named = {words[-1] for words in lines if words[-2] != "U" and not words[-1].startswith((".", "$"))}

@@ -9,7 +9,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from emulator import check_emulated, skip_without_emulator
+from emulated_kernels import check_emulated
+from emulator import PLATFORMS
 from kernel_harness import KernelModule
 from test_codegen_elementwise import ROUNDINGS, accumulators, factors, kernel_of, quantized_add
 from test_codegen_kernels import WINDOWS, codes, single, softmax_table, window_result
@@ -136,7 +137,7 @@ def test_objects_need_no_run_time(target: str, tmp_path: Path) -> None:
 
 def test_emulated_arm64_gives_the_same_bytes(tmp_path: Path) -> None:
     """NEON's own rounding instructions and table look-ups against the prim interpreter."""
-    skip_without_emulator()
+    PLATFORMS["arm64"].skip_if_missing()
     rng = np.random.default_rng(2)
 
     def operands(kernel: Kernel) -> list[Array]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulator import check_emulated, skip_without_emulator
+from emulated_kernels import check_emulated
+from emulator import PLATFORMS
 from kernel_harness import KernelModule, check, kernel_of
 
 from qimport import prim
@@ -136,7 +137,7 @@ def test_broadcast(mover: str, dtype: str) -> None:
 
 def test_under_an_emulator(tmp_path: Path) -> None:
     """Gathers, scatters, boxes and transposed blocks on AArch64."""
-    skip_without_emulator()
+    PLATFORMS["arm64"].skip_if_missing()
     rng, module = np.random.default_rng(6), KernelModule(resolve_target("arm64"))
     operands: list[list[Array]] = []
 

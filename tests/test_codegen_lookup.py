@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulator import check_emulated, skip_without_emulator
+from emulated_kernels import check_emulated
+from emulator import PLATFORMS
 from kernel_harness import KernelModule, check, kernel_of
 from test_codegen_kernels import softmax_table
 
@@ -80,7 +81,7 @@ def test_softmax_to_16_bits(target: str, kind: str, dtype: str) -> None:
 
 
 def test_emulated_arm64_gives_the_same_bytes(tmp_path: Path) -> None:
-    skip_without_emulator()
+    PLATFORMS["arm64"].skip_if_missing()
     made = {
         "lut16": (kernel(prim.Lut16(), "int16", (70,), "int16", knots(1)), words("int16", 70)),
         "leading_zeros": (kernel(prim.LeadingZeros(), "int32", (70,), "int32"), words("int32", 70)),

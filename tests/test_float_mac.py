@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator import check_emulated, skip_without_emulator
+from emulated_kernels import check_emulated
+from emulator import PLATFORMS
 from kernel_harness import KernelModule, check, kernel_of
 
 from qimport import prim
@@ -136,7 +137,7 @@ def test_fma(target: str) -> None:
 
 def test_arm64(tmp_path: Path) -> None:
     """The same code for AArch64, under an emulator."""
-    skip_without_emulator()
+    PLATFORMS["arm64"].skip_if_missing()
     module, operands = KernelModule(resolve_target("arm64")), []
     rng = np.random.default_rng(5)
     found = [fma_kernel(rng)]

@@ -8,7 +8,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from emulator import Invocation, run_emulated, skip_without_emulator
+from emulated_kernels import Invocation, run_emulated
+from emulator import platform_for
 from llvmlite import ir
 
 from qimport.codegen import backend
@@ -101,11 +102,12 @@ def test_x86_steps(dot: Step) -> None:
 
 @pytest.mark.parametrize("dot", NEON, ids=step_id)
 def test_neon_steps(dot: Step, tmp_path: Path) -> None:
-    skip_without_emulator()
     target, rng = least_target(dot), np.random.default_rng(2)
+    platform = platform_for(target)
+    platform.skip_if_missing()
     cases = [operands(dot, rng) for _ in range(STEPS)]
     calls = [Invocation("step", blobs(dot, *case), 3) for case in cases]
-    results = run_emulated(backend.object_code(one_step(dot, target), target), calls, tmp_path)
+    results = run_emulated(platform, backend.object_code(one_step(dot, target), target), calls, tmp_path)
     for case, (found, _) in zip(cases, results, strict=True):
         assert found == dot.meaning(*case).tobytes(), case
 

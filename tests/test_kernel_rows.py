@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from assembly import row_named
-from emulator import check_emulated, skip_without_emulator
+from emulated_kernels import check_emulated
+from emulator import platform_for
 from kernel_harness import CompiledKernels, KernelModule, run_program, same_bytes
 from mac_cases import MacCase, sample
 
@@ -251,7 +252,7 @@ def test_nothing_saturates(row: Row, target: Target) -> None:
 
 @pytest.mark.parametrize(("row", "target"), NEON_PAIRS, ids=pair_id)
 def test_sweep_under_an_emulator(row: Row, target: Target, tmp_path: Path) -> None:
-    skip_without_emulator()
+    platform_for(target).skip_if_missing()
     found = [*cases(row, target), *saturating_cases(row)]
     module, operands = module_of(row, target, found)
     wrong = check_emulated(module, operands, tmp_path, overwritten=-1)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulator import check_emulated, skip_without_emulator
+from emulated_kernels import check_emulated
+from emulator import PLATFORMS
 from kernel_harness import KernelModule, check, kernel_of
 
 from qimport import prim
@@ -80,7 +81,7 @@ def test_layer_normalization_in_integers(target: str, count: int, spread: int) -
 
 
 def test_primitives_on_arm64(tmp_path: Path) -> None:
-    skip_without_emulator()
+    PLATFORMS["arm64"].skip_if_missing()
     rng = np.random.default_rng(0)
     codes = np.arange(-(2**15), 2**15, 7).astype(np.int16)
     rows = rng.integers(-3000, 3000, (3, 37)).astype(np.int16)

@@ -20,9 +20,6 @@ from qimport.ir.types import ALIGNMENT
 from qimport.lower.plan import Plan
 from qimport.numerics import Numerics
 
-ALLOWED_UNDEFINED = frozenset({"memcpy", "memmove", "memset"})
-"""Symbols an object may leave to the linker: every C library has them, and LLVM emits calls to them."""
-
 
 def interface_of(
     name: str,
@@ -86,7 +83,7 @@ def translate(
 
     Raises:
         TargetError: it cannot be made on this machine.
-        CompilerBug: the object needs symbols beyond :data:`ALLOWED_UNDEFINED`.
+        CompilerBug: the object needs symbols beyond :attr:`Target.allowed_undefined`.
     """
     if not compiled:
         return Translation(*_generate(api, plan, separate, lambda _: None), None)
@@ -112,7 +109,7 @@ def _check_object(content: bytes, target: Target) -> None:
     machine = elf.read_machine(content)
     if machine != target.architecture.elf_machine:
         raise CompilerBug(f"the object for {target.name} is for ELF machine {machine}")
-    if beyond := elf.undefined_symbols(content) - ALLOWED_UNDEFINED:
+    if beyond := elf.undefined_symbols(content) - target.allowed_undefined:
         raise CompilerBug(f"the object for {target.name} needs {', '.join(sorted(beyond))}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
@@ -78,12 +78,19 @@ def optimized(text: str, target: Target) -> tuple[Any, Any]:
     return module, machine
 
 
-def _emit(text: str, target: Target, as_object: bool) -> bytes:
-    """Object code or assembly of one module."""
-    return _emit_module(*optimized(text, target), as_object)
+def _object(text: str, target: Target) -> bytes:
+    """Object code of one module."""
+    return _emit(*optimized(text, target), True)
 
 
-def _emit_module(module: Any, machine: Any, as_object: bool) -> bytes:
+def _bitcode(text: str, target: Target) -> bytes:
+    """One module optimized, to be linked with others."""
+    bitcode: bytes = optimized(text, target)[0].as_bitcode()
+    return bitcode
+
+
+def _emit(module: Any, machine: Any, as_object: bool) -> bytes:
+    """Object code or assembly of a module as it is."""
     with llvm.ffi.OutputString() as reason:
         buffer = _EMIT(machine, module, int(as_object), reason)
         if not buffer:
@@ -98,7 +105,8 @@ def _emit_module(module: Any, machine: Any, as_object: bool) -> bytes:
 class ObjectWriter:
     """Compiles modules on other threads while the caller still writes the next ones.
 
-    Use it as a context: its threads end with the block, at once where an exception ends it.
+    What becomes one in the end are objects, or modules for targets whose objects :mod:`elf` cannot link. Use
+    it as a context: its threads end with the block, at once where an exception ends it.
     """
 
     def __init__(self, target: Target, progress: Progress | None = None) -> None:
@@ -106,14 +114,15 @@ class ObjectWriter:
         self._progress = progress
         threads = min(processors(), MOST_THREADS)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="qimport-llvm")
-        self._objects: list[Future[bytes]] = []
+        self._work = _object if target.architecture.links_objects else _bitcode
+        self._parts: list[Future[bytes]] = []
 
     def add(self, text: str) -> None:
         """Compile a module whose symbols nobody outside the object shall see."""
-        self._objects.append(self._pool.submit(_emit, text, self._target, True))
+        self._parts.append(self._pool.submit(self._work, text, self._target))
         if self._progress is not None:
             # How many there will be is not known yet: the first fifth is done, and the middle comes nearer.
-            self._progress(f"writing kernel {len(self._objects)}", 0.6 - 0.4 * 0.98 ** len(self._objects))
+            self._progress(f"writing kernel {len(self._parts)}", 0.6 - 0.4 * 0.98 ** len(self._parts))
 
     def finish(self, text: str) -> bytes:
         """Compile the last module, whose symbols stay visible, and link all to a position-independent object.
@@ -121,15 +130,17 @@ class ObjectWriter:
         The result does not depend on the number of threads or on which module was ready first.
         """
         self.add(text)
-        *objects, last = self._results()
-        symbols = elf.read_symbols(elf.read_sections(last))
+        parts = list(self._results())
+        if not self._target.architecture.links_objects:
+            return _emit(*_linked(parts, self._target), True)
+        symbols = elf.read_symbols(elf.read_sections(parts[-1]))
         visible = [symbol.name for symbol in symbols if symbol.is_global and symbol.section]
-        return elf.link([*objects, last], visible)
+        return elf.link(parts, visible)
 
     def _results(self) -> Iterator[bytes]:
-        """The objects in the order in which their modules were added."""
-        count = len(self._objects)
-        for number, item in enumerate(self._objects):
+        """The parts in the order in which their modules were added."""
+        count = len(self._parts)
+        for number, item in enumerate(self._parts):
             if self._progress is not None:
                 self._progress(f"compiling kernel {number + 1} of {count}", 0.6 + 0.4 * number / count)
             yield item.result()
@@ -155,31 +166,35 @@ def object_code(modules: str | Sequence[str], target: Target) -> bytes:
 def assembly(modules: str | Sequence[str], target: Target) -> str:
     """Assembly text."""
     texts = [modules] if isinstance(modules, str) else modules
-    return "\n".join(_emit(text, target, False).decode() for text in texts)
+    return "\n".join(_emit(*optimized(text, target), False).decode() for text in texts)
 
 
-def linked_module(modules: Sequence[str], target: Target, visible: Collection[str]) -> tuple[Any, Any]:
+def linked_module(modules: Sequence[str], target: Target) -> tuple[Any, Any]:
     """One module of several, each optimized by itself as for objects, and its target machine.
 
-    Only the functions ``visible`` can be seen from outside.
+    Only the functions of the last one can be seen from outside.
     """
+    return _linked([_bitcode(text, target) for text in modules], target)
+
+
+def _linked(parts: Sequence[bytes], target: Target) -> tuple[Any, Any]:
+    """:func:`linked_module` of bitcode."""
     context = llvm.create_context()
-    first, *others = [
-        llvm.parse_bitcode(optimized(text, target)[0].as_bitcode(), context) for text in modules
-    ]
+    *others, module = [llvm.parse_bitcode(part, context) for part in parts]
+    visible = {function.name for function in module.functions if not function.is_declaration}
     for other in others:
-        first.link_in(other)
-    for function in first.functions:
+        module.link_in(other)
+    for function in module.functions:
         if not function.is_declaration and function.name not in visible:
             function.linkage = "internal"
-    first.name = ""
-    first.verify()
-    return first, target_machine(target)
+    module.name = ""
+    module.verify()
+    return module, target_machine(target)
 
 
 def emitted_text(module: Any, machine: Any) -> str:
     """The assembly of a module as it is."""
-    return _emit_module(module, machine, False).decode()
+    return _emit(module, machine, False).decode()
 
 
 def engine_of(object_code: bytes, target: Target) -> Any:

@@ -10,13 +10,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from qimport.codegen.function import I8, I32, I64, PTR
+from qimport.codegen.function import I8, I32, I64, PTR, word_type
 from qimport.codegen.interface import RESULTS, Interface
 from qimport.codegen.program import Program, copy_bytes
+from qimport.codegen.target import Target
 from qimport.ir.types import ALIGNMENT
-
-POINTER_BYTES = 8
-"""Of all present architectures."""
 
 _CODES = {name: code for code, (name, _) in enumerate(RESULTS)}
 
@@ -35,9 +33,9 @@ def add_c_api(api: Interface, program: Program, initial_state: bytes = b"") -> N
     if api.weights is None:
         constants = _constants(module, f"{api.prefix}_constants", program.constants)
     else:
-        _define_size(module, f"{api.prefix}_weights_size", api.weights.nbytes)
+        _define_size(module, api, "weights_size", api.weights.nbytes)
         _define_check_weights(module, api)
-    _define_size(module, f"{api.prefix}_arena_size", api.arena_bytes)
+    _define_size(module, api, "arena_size", api.arena_bytes)
     _define_run(module, api, entry, constants, parallel=False)
     if api.threads > 1:
         _define_run(module, api, entry, constants, parallel=True)
@@ -58,10 +56,11 @@ def _constants(module: Any, name: str, content: bytes) -> Any:
     return constants
 
 
-def _define_size(module: Any, name: str, nbytes: int) -> None:
-    """``size_t name(void)``."""
-    function = ir.Function(module, ir.FunctionType(I64, []), name)
-    ir.IRBuilder(function.append_basic_block("entry")).ret(ir.Constant(I64, nbytes))
+def _define_size(module: Any, api: Interface, name: str, nbytes: int) -> None:
+    """``size_t PREFIX_name(void)``."""
+    size = word_type(api.target)
+    function = ir.Function(module, ir.FunctionType(size, []), f"{api.prefix}_{name}")
+    ir.IRBuilder(function.append_basic_block("entry")).ret(ir.Constant(size, nbytes))
 
 
 def _define_run(module: Any, api: Interface, entry: Any, constants: Any, parallel: bool) -> None:
@@ -79,12 +78,12 @@ def _define_run(module: Any, api: Interface, entry: Any, constants: Any, paralle
     if api.threads > 1 and not parallel:
         others = [ir.Constant(PTR, None)] * 2
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    _require_pointers(b, inputs, len(api.inputs), "ERROR_INPUT")
-    _require_pointers(b, outputs, len(api.outputs), "ERROR_OUTPUT")
+    _require_pointers(b, api.target, inputs, len(api.inputs), "ERROR_INPUT")
+    _require_pointers(b, api.target, outputs, len(api.outputs), "ERROR_OUTPUT")
     if api.arena_bytes:
-        _require_aligned(b, arena, api.arena_alignment, "ERROR_ARENA")
+        _require_aligned(b, api.target, arena, api.arena_alignment, "ERROR_ARENA")
     if weights is not None:
-        _require_aligned(b, weights, ALIGNMENT, "ERROR_WEIGHTS")
+        _require_aligned(b, api.target, weights, ALIGNMENT, "ERROR_WEIGHTS")
     if api.target.needs_tile_permission:
         _fail_if(b, _differs_from_zero(b, _request_tiles(b)), "ERROR_TILES")
     b.call(entry, [inputs, outputs, arena, weights or _opaque(b, constants), *others])
@@ -97,7 +96,7 @@ def _define_reset(module: Any, api: Interface, initial_state: Any) -> None:
     function.attributes.add("nounwind")
     (arena,) = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    _require_aligned(b, arena, api.arena_alignment, "ERROR_ARENA")
+    _require_aligned(b, api.target, arena, api.arena_alignment, "ERROR_ARENA")
     copy_bytes(module, b, arena, _opaque(b, initial_state), api.state_bytes)
     b.ret(ir.Constant(I32, _CODES["OK"]))
 
@@ -113,7 +112,7 @@ def _define_check_weights(module: Any, api: Interface) -> None:
     (weights,) = function.args
     table = _crc_table(module, f"{api.prefix}_crc_table")
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    _require_aligned(b, weights, ALIGNMENT, "ERROR_WEIGHTS")
+    _require_aligned(b, api.target, weights, ALIGNMENT, "ERROR_WEIGHTS")
     start, loop = b.block, function.append_basic_block("loop")
     b.branch(loop)
     b.position_at_end(loop)
@@ -149,18 +148,19 @@ def _crc_table(module: Any, name: str) -> Any:
     return table
 
 
-def _require_aligned(b: Any, pointer: Any, alignment: int, error: str) -> None:
+def _require_aligned(b: Any, target: Target, pointer: Any, alignment: int, error: str) -> None:
     """Fail if a pointer is NULL or not aligned."""
-    low_bits = b.and_(b.ptrtoint(pointer, I64), ir.Constant(I64, alignment - 1))
+    address = b.ptrtoint(pointer, word_type(target))
+    low_bits = b.and_(address, ir.Constant(address.type, alignment - 1))
     _fail_if(b, b.or_(_is_null(b, pointer), _differs_from_zero(b, low_bits)), error)
 
 
-def _require_pointers(b: Any, pointers: Any, count: int, error: str) -> None:
+def _require_pointers(b: Any, target: Target, pointers: Any, count: int, error: str) -> None:
     """Fail if ``pointers`` is NULL or not aligned, or one of the ``count`` pointers it points to is NULL."""
-    _require_aligned(b, pointers, POINTER_BYTES, error)
+    _require_aligned(b, target, pointers, target.pointer_bytes, error)
     for number in range(count):
         address = b.gep(pointers, [ir.Constant(I64, number)], inbounds=True, source_etype=PTR)
-        _fail_if(b, _is_null(b, b.load(address, typ=PTR, align=POINTER_BYTES)), error)
+        _fail_if(b, _is_null(b, b.load(address, typ=PTR, align=target.pointer_bytes)), error)
 
 
 def _is_null(b: Any, pointer: Any) -> Any:

@@ -3,12 +3,13 @@
 LLVM compiles every kernel as a module of its own, in parallel. Sections of the same kind are laid one after
 the other; symbols become offsets into these; what nobody outside shall see becomes local. Only what LLVM
 writes for our own code is understood: little-endian ELF64 with explicit addends, without section groups.
+Symbols can be read from little-endian ELF32, too.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,11 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
 _IDENT = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+
+_HEADER_32 = struct.Struct("<16sHHIIIIIHHHHHH")
+_SECTION_32 = struct.Struct("<10I")
+_SYMBOL_32 = struct.Struct("<IIIBBH")
+_IDENT_32 = b"\x7fELF\x01\x01"
 _RELOCATABLE = 1
 
 _NULL, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _GROUP = 0, 2, 3, 4, 8, 9, 17
@@ -86,9 +92,9 @@ class _Merged:
 
 
 def read_machine(content: bytes) -> int:
-    """The machine number of a little-endian ELF64 file; raises :class:`CompilerBug` for anything else."""
-    if content[:6] != _IDENT[:6]:
-        raise CompilerBug("LLVM gave something else than a little-endian ELF64 object")
+    """The machine number of a little-endian ELF file; raises :class:`CompilerBug` for anything else."""
+    if content[:6] not in (_IDENT[:6], _IDENT_32):
+        raise CompilerBug("LLVM gave something else than a little-endian ELF object")
     machine: int = _HEADER.unpack_from(content)[2]
     return machine
 
@@ -96,9 +102,10 @@ def read_machine(content: bytes) -> int:
 def read_sections(content: bytes) -> list[Section]:
     """All sections, in the order of the file."""
     read_machine(content)
-    fields = _HEADER.unpack_from(content)
+    header, section = (_HEADER_32, _SECTION_32) if _is_32(content) else (_HEADER, _SECTION)
+    fields = header.unpack_from(content)
     start, size, count, names_index = fields[6], fields[11], fields[12], fields[13]
-    headers = [_SECTION.unpack_from(content, start + number * size) for number in range(count)]
+    headers = [section.unpack_from(content, start + number * size) for number in range(count)]
     names = headers[names_index][4]
     return [
         Section(
@@ -122,9 +129,18 @@ def read_symbols(sections: Sequence[Section]) -> list[Symbol]:
             names = sections[section.link].content
             return [
                 Symbol(_text(names, name), info, other, home, value, size)
-                for name, info, other, home, value, size in _SYMBOL.iter_unpack(section.content)
+                for name, info, other, home, value, size in _symbol_fields(section)
             ]
     return []
+
+
+def _symbol_fields(table: Section) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Name, info, other, section, value and size of each symbol."""
+    if table.entry_size == _SYMBOL.size:
+        yield from _SYMBOL.iter_unpack(table.content)
+    else:
+        for name, value, size, info, other, home in _SYMBOL_32.iter_unpack(table.content):
+            yield name, info, other, home, value, size
 
 
 def undefined_symbols(content: bytes) -> frozenset[str]:
@@ -161,6 +177,8 @@ class _Linker:
 
     def add(self, content: bytes) -> None:
         """Lay the sections of an object behind those that are there, and take its symbols and relocations."""
+        if _is_32(content):
+            raise CompilerBug("objects of ELF32 are not linked here")
         fields = _HEADER.unpack_from(content)
         sections = read_sections(content)
         self.machine, self.flags = fields[2], fields[7]
@@ -311,6 +329,10 @@ def _kept(section: Section) -> bool:
     if section.kind in (_REL, _GROUP) or (section.kind == _NOBITS and section.content):
         raise CompilerBug(f"the object code has a section {section.name} of type {section.kind}")
     return section.kind not in (_NULL, _SYMTAB, _STRTAB, _RELA, _ADDRESS_SIGNIFICANCE)
+
+
+def _is_32(content: bytes) -> bool:
+    return content[:6] == _IDENT_32
 
 
 def _text(content: bytes, start: int) -> str:

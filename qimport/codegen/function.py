@@ -38,6 +38,11 @@ Index = Any
 Carried = Sequence[Any]
 
 
+def word_type(target: Target) -> Any:
+    """The integer as wide as an address: size_t."""
+    return ir.IntType(8 * target.pointer_bytes)
+
+
 def itemsize(dtype: str) -> int:
     """Bytes of one element."""
     return int(DTYPES[dtype][0][1:]) // 8 or 1

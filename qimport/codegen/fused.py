@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from qimport.codegen.function import F32, F64, I64, KernelFunction
-from qimport.codegen.target import ARM64
 from qimport.codegen.vector import like, mangled, retyped
 
 
 def fused_multiply_add(fn: KernelFunction, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once, as :func:`qimport.summation.fused_multiply_add`; never a library call."""
-    if fn.target.architecture is ARM64 or fn.target.has("avx2"):
+    if fn.target.fuses:
         return fn.intrinsic(f"llvm.fma.{mangled(a.type)}", a.type, [a, b, c])
     return _rounded_to_odd(fn, a, b, c)
 

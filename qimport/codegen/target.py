@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from qimport.errors import TargetError, unknown_name
 
+MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
+"""What every C library has, and what LLVM emits calls to on every architecture."""
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -23,9 +26,16 @@ class Feature:
 
 @dataclass(frozen=True)
 class Architecture:
-    """An instruction set: LLVM triple, baseline CPU name, selectable features, ELF machine number.
+    """An instruction set, or one core of a family whose cores differ in what they have.
 
-    ``clock`` is the intrinsic that reads a counter of constant rate in user mode.
+    ``triple`` and ``cpu`` are LLVM's; ``base`` are LLVM features that all code uses (+) or avoids (-),
+    whatever ``features`` are selected. ``clock`` is the intrinsic that reads a counter of constant rate in
+    user mode. ``fuses``: every such processor has a fused multiply-add of float32; ``minimum_of_floats``: and
+    the smaller of two floats without a function.
+
+    ``helpers`` are the functions beyond :data:`MEMORY_FUNCTIONS` that LLVM may call for what the processor
+    lacks. ``stack_bytes`` is the largest stack frame of a function. ``links_objects``: the objects of
+    kernels are linked by :mod:`qimport.codegen.elf`; otherwise LLVM makes one object of all modules.
     """
 
     name: str
@@ -33,8 +43,16 @@ class Architecture:
     cpu: str
     features: tuple[Feature, ...]
     elf_machine: int
-    clock: str
+    base: tuple[str, ...] = ()
+    clock: str = ""
     base_vector_bytes: int = 16
+    pointer_bytes: int = 8
+    float_abi: str = "hard"
+    fuses: bool = False
+    minimum_of_floats: bool = True
+    helpers: frozenset[str] = frozenset()
+    stack_bytes: int = 64 << 10
+    links_objects: bool = True
 
     def feature(self, name: str) -> Feature:
         """Look a feature up by our name; raises :class:`TargetError` with a suggestion."""
@@ -84,7 +102,90 @@ ARM64 = Architecture(
     ),
     elf_machine=183,
     clock="llvm.readsteadycounter",
+    fuses=True,
 )
+
+
+def _aeabi(names: str) -> frozenset[str]:
+    """Helpers of the run-time ABI for the Arm architecture, which every toolchain for it has."""
+    return frozenset(f"__aeabi_{name}" for name in names.split())
+
+
+_ARM_INTEGERS = _aeabi("idiv uidiv idivmod uidivmod ldivmod uldivmod")
+_ARM_WIDE_FLOATS = _aeabi("l2f ul2f f2lz f2ulz l2d ul2d d2lz d2ulz")
+_ARM_DOUBLES = _aeabi(
+    "dadd dsub dmul ddiv dcmpeq dcmplt dcmple dcmpge dcmpgt dcmpun i2d ui2d d2iz d2uiz f2d d2f"
+)
+_ARM_MEMORY = _aeabi(
+    "memcpy memcpy4 memcpy8 memmove memmove4 memmove8 memset memset4 memset8 memclr memclr4 memclr8"
+)
+
+ARMV7 = Architecture(
+    "armv7",
+    "armv7-unknown-linux-gnueabihf",
+    "generic",
+    (),
+    elf_machine=40,
+    base=("+neon",),
+    pointer_bytes=4,
+    minimum_of_floats=False,
+    helpers=_ARM_INTEGERS | _ARM_WIDE_FLOATS,
+    links_objects=False,
+)
+
+
+def _cortex_m(
+    core: str,
+    triple: str,
+    base: tuple[str, ...] = (),
+    features: tuple[Feature, ...] = (),
+    minimum_of_floats: bool = True,
+) -> Architecture:
+    """A microcontroller with a unit for float32; float64 is computed by helpers, which are exact, too."""
+    return Architecture(
+        core,
+        triple,
+        core,
+        features,
+        elf_machine=40,
+        base=base,
+        pointer_bytes=4,
+        fuses=True,
+        minimum_of_floats=minimum_of_floats,
+        helpers=_ARM_INTEGERS | _ARM_WIDE_FLOATS | _ARM_DOUBLES | _ARM_MEMORY,
+        stack_bytes=4 << 10,
+        links_objects=False,
+    )
+
+
+_DOUBLES = Feature("fp64", ("fp64",))
+
+CORTEX_M4 = _cortex_m("cortex-m4", "thumbv7em-unknown-none-eabihf", minimum_of_floats=False)
+CORTEX_M7 = _cortex_m("cortex-m7", "thumbv7em-unknown-none-eabihf", ("-fp64",), (_DOUBLES,))
+CORTEX_M33 = _cortex_m("cortex-m33", "thumbv8m.main-unknown-none-eabihf")
+CORTEX_M55 = _cortex_m(
+    "cortex-m55",
+    "thumbv8.1m.main-unknown-none-eabihf",
+    # Vectors of floats would flush subnormal numbers.
+    ("-mve.fp", "-fp64"),
+    (_DOUBLES, Feature("mve", ("mve",))),
+)
+
+RISCV64 = Architecture(
+    "riscv64",
+    "riscv64-unknown-linux-gnu",
+    "generic-rv64",
+    (),
+    elf_machine=243,
+    base=("+m", "+a", "+f", "+d", "+c"),
+    fuses=True,
+)
+
+ARCHITECTURES: dict[str, Architecture] = {
+    architecture.name: architecture
+    for architecture in (X86_64, ARM64, ARMV7, CORTEX_M4, CORTEX_M7, CORTEX_M33, CORTEX_M55, RISCV64)
+}
+"""Every architecture by name."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +218,7 @@ class Target:
         """LLVM feature string, sorted: the whole truth about the code, and a part of cache keys."""
         names = sorted(llvm for f in self.architecture.features if f.name in self.features for llvm in f.llvm)
         tuning = ["-prefer-256-bit"] if "avx512" in self.features else []
-        return ",".join([f"+{name}" for name in names] + tuning)
+        return ",".join([*self.architecture.base, *(f"+{name}" for name in names), *tuning])
 
     @property
     def vector_bytes(self) -> int:
@@ -131,6 +232,21 @@ class Target:
     def lanes(self) -> int:
         """Lanes of 32 bits in such a register."""
         return self.vector_bytes // 4
+
+    @property
+    def pointer_bytes(self) -> int:
+        """Bytes of an address."""
+        return self.architecture.pointer_bytes
+
+    @property
+    def fuses(self) -> bool:
+        """Whether there is an instruction for the fused multiply-add of float32."""
+        return self.architecture.fuses or self.has("avx2")
+
+    @property
+    def allowed_undefined(self) -> frozenset[str]:
+        """Symbols that an object may leave to the linker."""
+        return MEMORY_FUNCTIONS | self.architecture.helpers
 
     @property
     def needs_tile_permission(self) -> bool:
@@ -149,6 +265,12 @@ _NAMED: dict[str, tuple[Architecture, tuple[str, ...], str]] = {
     "arm64": (ARM64, ("neon",), "ARMv8.0 with NEON"),
     "arm64-dotprod": (ARM64, ("dotprod",), "NEON with dot products (ARMv8.2)"),
     "arm64-i8mm": (ARM64, ("i8mm",), "NEON with 8-bit matrix products (ARMv8.6)"),
+    "armv7": (ARMV7, (), "32-bit ARMv7-A with NEON"),
+    "cortex-m4": (CORTEX_M4, (), "Cortex-M4F: DSP instructions, float32"),
+    "cortex-m7": (CORTEX_M7, (), "Cortex-M7: DSP instructions, float32"),
+    "cortex-m33": (CORTEX_M33, (), "Cortex-M33: DSP instructions, float32"),
+    "cortex-m55": (CORTEX_M55, ("mve",), "Cortex-M55: vectors of integers (Helium), float32"),
+    "riscv64": (RISCV64, (), "64-bit RISC-V without vectors (RV64GC)"),
 }
 
 

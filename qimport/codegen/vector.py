@@ -162,6 +162,10 @@ def clamp_bytes(fn: KernelFunction, value: Any, low: int, high: int, dtype: str)
 
 def clamp_float(fn: KernelFunction, value: Any, low: float, high: float) -> Any:
     """min(max(value, low), high); a NaN becomes ``low``."""
+    if not fn.target.architecture.minimum_of_floats:
+        least, most = like(value, low), like(value, high)
+        value = fn.b.select(fn.b.fcmp_ordered(">", value, least), value, least)
+        return fn.b.select(fn.b.fcmp_ordered("<", value, most), value, most)
     return pairwise(fn, "minnum", pairwise(fn, "maxnum", value, like(value, low)), like(value, high))
 
 
