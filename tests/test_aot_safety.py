@@ -17,9 +17,9 @@ from aot_harness import (
     planned,
     run_example,
     run_tool,
-    sum_of_two,
 )
 from conftest import ROOT
+from emulator import HOST, PLATFORMS
 from network_program import build_network
 
 import qimport
@@ -31,7 +31,6 @@ from qimport.ir.types import Quantization, TensorType
 from qimport.oracle import random_inputs
 from qimport.qnn.quantize import Dequantize
 from qimport.qnn.sums import Add
-from qimport.toolchain import find_compiler, missing_compiler
 
 MODELS = ("digits_int8_ptq", "mobile_int8")
 
@@ -80,17 +79,7 @@ def test_the_address_sanitizer_finds_nothing(separate: bool, tmp_path: Path) -> 
     assert found.tobytes() == wanted[0].tobytes()
 
 
-@pytest.mark.parametrize("target", target_descriptions())
-def test_examples_compile_strictly_for_every_target(target: str, tmp_path: Path) -> None:
-    compiler = find_compiler(target_named(target))
-    if compiler is None:
-        pytest.skip(missing_compiler(target_named(target)))
-    objects, _, example = build_graph(tmp_path, sum_of_two(), target)
-    compiler.run(*STRICT, "-c", example, "-o", "example.o", directory=tmp_path)
-    compiler.run("-r", "-nostdlib", "example.o", objects, "-o", "all.o", directory=tmp_path)
-
-
-# Alignment
+# Every target
 
 
 def wide_sum() -> Graph:
@@ -101,6 +90,23 @@ def wide_sum() -> Graph:
     total = builder.emit(Add("NONE"), (a, b), type_, name="sum")
     real = builder.emit(Dequantize(), (total,), TensorType("float32", (7, 5)), name="real")
     return Graph("wide", (a, b), (total, real), tuple(builder.nodes))
+
+
+@pytest.mark.parametrize("target", target_descriptions())
+def test_examples_compile_strictly_and_run(target: str, tmp_path: Path) -> None:
+    platform = PLATFORMS.get(target, HOST)
+    platform.skip_if_missing()
+    objects, _, example = build_graph(tmp_path, wide_sum(), target)
+    program = platform.link([example, objects], tmp_path / "program", STRICT)
+    if platform is HOST and why_not_runnable(target_named(target)):
+        return
+    arrays = [np.arange(35, dtype=np.int16) * step for step in (3, -5)]
+    for name, array in zip("ab", arrays, strict=True):
+        array.tofile(tmp_path / name)
+    platform.run(program, "a", "b", "sum", "real")
+    total = arrays[0] + arrays[1]
+    assert np.fromfile(tmp_path / "sum", np.int16).tolist() == total.tolist()
+    assert np.fromfile(tmp_path / "real", np.float32).tolist() == (total * 0.5).tolist()
 
 
 @pytest.mark.needs(CC)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from aot_harness import CC, STRICT, build, emission, run_tool
+from aot_harness import CC, NM, STRICT, build, emission, run_tool
 from conftest import ROOT
 
 from qimport.codegen.interface import RESULTS
@@ -99,3 +100,65 @@ def test_the_native_library_for_android(tmp_path: Path) -> None:
     )
     shown = run_tool("readelf", "-W", "--dyn-syms", tmp_path / "out" / "libreader.so")
     assert "digits_run" in shown
+
+
+# Microcontrollers
+
+FIRMWARE_START = """
+#include <stddef.h>
+#include <stdint.h>
+int classify(const int8_t *image, int8_t *scores);
+static int8_t image[64], scores[10];
+void *memcpy(void *to, const void *from, size_t count) {
+  char *t = to;
+  const char *f = from;
+  while (count--) *t++ = *f++;
+  return to;
+}
+void *memset(void *to, int value, size_t count) {
+  char *t = to;
+  while (count--) *t++ = (char)value;
+  return to;
+}
+void __aeabi_memcpy(void *to, const void *from, size_t count) { memcpy(to, from, count); }
+void __aeabi_memset(void *to, size_t count, int value) { memset(to, value, count); }
+void __aeabi_memclr(void *to, size_t count) { memset(to, 0, count); }
+void reset(void) {
+  classify(image, scores);
+  for (;;) {}
+}
+__attribute__((section(".vectors"), used)) static void (*const vectors[])(void) = {0, reset};
+"""
+
+FREESTANDING = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-ffreestanding", "-fno-builtin", "-c")
+
+
+@pytest.mark.needs("arm-none-eabi-gcc", NM)
+def test_the_firmware_lies_where_the_linker_script_says(tmp_path: Path) -> None:
+    compiler = compiler_for("cortex-m4")
+    kinds = ("obj", "header", "weights")
+    emission(MODEL, "cortex-m4", kinds, separate=True, name="digits").write(tmp_path)
+    (firmware,) = [block for block in code_blocks("c") if "digits_weights" in block and ".arena" in block]
+    for name, text in (
+        ("classify.c", firmware),
+        ("start.c", FIRMWARE_START),
+        ("weights.s", code_blocks("asm")[0]),
+        ("firmware.ld", code_blocks("ld")[0]),
+    ):
+        (tmp_path / name).write_text(text)
+    compiler.run(*FREESTANDING, "classify.c", "start.c", "weights.s", directory=tmp_path)
+    objects = ["start.o", "classify.o", "weights.o", "digits.o"]
+    options = ["-nostdlib", "-static", "-Wl,-T,firmware.ld", "-Wl,-e,reset", "-o", "firmware.elf"]
+    compiler.run(*options, *objects, "-lgcc", directory=tmp_path)
+    places = {words[2]: int(words[0], 16) for words in symbols(tmp_path / "firmware.elf")}
+    assert places["digits_weights"] == 0x9000_0000
+    assert places["arena"] == 0x2000_0000
+    assert 0x0800_0000 <= places["digits_run"] < 0x0808_0000
+
+
+def symbols(program: Path) -> list[list[str]]:
+    """Address, kind and name of what is defined; nothing may be left undefined."""
+    shown = subprocess.run([NM, program], capture_output=True, text=True, check=True).stdout
+    found = [line.split() for line in shown.splitlines()]
+    assert all(len(words) == 3 for words in found), shown
+    return found
