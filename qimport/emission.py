@@ -16,7 +16,8 @@ from qimport.codegen.cmake import cmake_text
 from qimport.codegen.example import example_text
 from qimport.codegen.header import header_text
 from qimport.codegen.interface import Interface
-from qimport.codegen.memory_code import MEMORY_FUNCTIONS, memory_code
+from qimport.codegen.memory_code import memory_code
+from qimport.codegen.target import MEMORY_FUNCTIONS
 from qimport.errors import ArgumentError, unknown_name
 from qimport.lower.plan import Plan
 from qimport.toolchain import require_linker

@@ -24,14 +24,14 @@ import qimport
 from qimport import CompiledModel
 from qimport.codegen.archive import archive
 from qimport.codegen.backend import engine_of, object_code, optimized
-from qimport.codegen.host import host_target
+from qimport.codegen.host import host_target, resolve_target
 from qimport.codegen.interface import RESULTS
 from qimport.codegen.memory_code import memory_code
 from qimport.codegen.target import target_named
 from qimport.emission import KINDS
 from qimport.errors import ArgumentError, TargetError
 from qimport.oracle import random_inputs
-from qimport.toolchain import find_compiler, missing_compiler
+from qimport.toolchain import Tool, find_compiler, missing_compiler
 
 MODEL, COPYING_MODEL = "digits_int8_ptq", "inception_uint8"
 """The second one needs memcpy and memset."""
@@ -39,6 +39,13 @@ MODEL, COPYING_MODEL = "digits_int8_ptq", "inception_uint8"
 CODE = {name: code for code, (name, _) in enumerate(RESULTS)}
 
 EMULATOR = "qemu-aarch64"
+
+LOADERS = {
+    "host": (),
+    "arm64": ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
+    "armv7": ("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"),
+}
+"""Target -> what runs programs that load shared libraries."""
 
 
 def expect_host_bytes(command: Sequence[str | Path], model: str, *more: Path) -> None:
@@ -55,10 +62,12 @@ def compiled(model: str) -> CompiledModel:
     return qimport.compile(ROOT / "models" / f"{model}.tflite")
 
 
-def require_tools(target: str) -> None:
-    """Skip the calling test where there is no compiler for a target."""
-    if find_compiler(target_named(target)) is None:
-        pytest.skip(missing_compiler(target_named(target)))
+def require_compiler_of(target: str) -> Tool:
+    """A compiler for a target; without one the calling test is skipped."""
+    found = find_compiler(resolve_target(target))
+    if found is None:
+        pytest.skip(missing_compiler(resolve_target(target)))
+    return found
 
 
 # Libraries
@@ -90,12 +99,13 @@ def test_archives_of_odd_and_long_members(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("readelf")
-@pytest.mark.parametrize("target", ["host", "arm64"])
+@pytest.mark.parametrize("target", LOADERS)
 def test_shared_libraries_need_nothing_and_show_the_api_only(target: str, tmp_path: Path) -> None:
-    if target != "host":
-        require_tools(target)
+    compiler, emulator = require_compiler_of(target), LOADERS[target]
+    if emulator and shutil.which(emulator[0]) is None:
+        pytest.skip(f"{emulator[0]} is not installed")
     files = emission(COPYING_MODEL, target, ("header", "example", "shared"))
-    header, library, example = files.write(tmp_path)
+    _, library, example = files.write(tmp_path)
     dynamic = run_tool("readelf", "-dW", library)
     assert "soname: [libinception_uint8.so]" in dynamic
     assert "NEEDED" not in dynamic
@@ -106,14 +116,9 @@ def test_shared_libraries_need_nothing_and_show_the_api_only(target: str, tmp_pa
     segments = run_tool("readelf", "-lW", library)
     (stack,) = [line.split() for line in segments.splitlines() if "GNU_STACK" in line]
     assert stack[-2] == "RW"
-    if target == "host":
-        run_tool(
-            CC, *STRICT, "-o", "p", example, "-L.", "-linception_uint8", "-Wl,-rpath,.", directory=tmp_path
-        )
-        assert header.is_file()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(tmp_path)
-            expect_host_bytes([tmp_path / "p"], COPYING_MODEL)
+    libraries = [f"-L{tmp_path}", f"-Wl,-rpath,{tmp_path}", "-linception_uint8"]
+    compiler.run(*STRICT, "-o", tmp_path / "program", example, *libraries)
+    expect_host_bytes([*emulator, tmp_path / "program"], COPYING_MODEL)
 
 
 def test_no_linker_is_one_sentence_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,14 +316,12 @@ void begin(void) {
 @pytest.mark.parametrize("target", STARTS)
 def test_objects_link_into_bare_metal_images(target: str, tmp_path: Path) -> None:
     """Without C library and start files, run as far as this machine or an emulator can."""
-    require_tools(target)
+    compiler = require_compiler_of(target)
     native = host_target().architecture is target_named(target).architecture
     if not native and shutil.which(EMULATOR) is None:
         pytest.skip(f"{EMULATOR} is not installed")
     objects, _ = emission(COPYING_MODEL, target, ("obj", "header"), name="bare").write(tmp_path)
     (tmp_path / "main.c").write_text('#include "bare.h"\n' + STARTS[target] + BARE_MAIN)
-    compiler = find_compiler(target_named(target))
-    assert compiler is not None
     options = [
         "-std=c11",
         *STRICT[2:],

@@ -10,9 +10,6 @@ from string import Template
 
 from qimport.codegen.target import Target
 
-MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
-"""What every C library has, and what LLVM emits calls to on every architecture."""
-
 _CODE = Template("""
 target triple = "$triple"
 
@@ -118,4 +115,4 @@ attributes #0 = { nounwind "no-builtins" }
 
 def memory_code(target: Target) -> str:
     """LLVM assembly of the three functions."""
-    return _CODE.substitute(triple=target.triple, size="i64")
+    return _CODE.substitute(triple=target.triple, size=f"i{8 * target.pointer_bytes}")
