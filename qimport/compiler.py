@@ -102,7 +102,7 @@ class Compilation:
     def split_plan(self) -> Plan:
         """Kernel calls over one arena, the heavy ones in parts where there shall be several threads."""
         from qimport.lower.parallel import split_plan
-        from qimport.lower.plan import make_plan
+        from qimport.lower.schedule import make_plan
 
         return split_plan(make_plan(self.prim), self.options.threads)
 

@@ -20,7 +20,8 @@ from qimport.frontend.schema import read_model
 from qimport.ir.graph import Array, Builder, Graph, Value
 from qimport.ir.types import Quantization, TensorType
 from qimport.lower.pipeline import lower
-from qimport.lower.plan import Plan, make_plan
+from qimport.lower.plan import Plan
+from qimport.lower.schedule import make_plan
 from qimport.numerics import Numerics
 from qimport.qnn.sums import Add
 

@@ -30,7 +30,7 @@ from qimport.ir.graph import Array, Builder, Graph, Value
 from qimport.ir.interpret import interpret
 from qimport.ir.types import TensorType
 from qimport.lower.kernel import Kernel
-from qimport.lower.plan import make_plan
+from qimport.lower.schedule import make_plan
 
 LONG = os.environ.get("QIMPORT_SWEEP") == "long"
 

@@ -44,7 +44,8 @@ from qimport.lower.kernel import Kernel
 from qimport.lower.parallel import even_spans, split_plan
 from qimport.lower.partition import Part, Span, flattened, part
 from qimport.lower.pipeline import lower
-from qimport.lower.plan import ParallelCall, Plan, PlanCall, check_plan, make_plan
+from qimport.lower.plan import ParallelCall, Plan, PlanCall, check_plan
+from qimport.lower.schedule import make_plan
 from qimport.model import CompiledModel
 from qimport.numerics import X86_NUMERICS, Numerics
 from tests.random_graphs import RandomGraph

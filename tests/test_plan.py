@@ -20,7 +20,8 @@ from qimport.ir.rewrite import remove_dead_nodes
 from qimport.ir.types import ALIGNMENT, TensorType
 from qimport.lower.fuse import ELEMENTWISE, MAX_FUSED, fuse
 from qimport.lower.pipeline import lower
-from qimport.lower.plan import KernelCall, Operand, Plan, check_plan, make_plan
+from qimport.lower.plan import KernelCall, Operand, Plan, check_plan
+from qimport.lower.schedule import make_plan
 from qimport.lower.simplify import simplify
 from qimport.numerics import X86_NUMERICS
 from tests.random_graphs import RandomGraph
@@ -177,6 +178,12 @@ class Small:
         w = self.constant(outputs, 1, 1, x.type.shape[3])
         return self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type))
 
+    def depthwise(self, x: Value) -> Value:
+        channels = x.type.shape[3]
+        op, bias = prim.Mac(groups=channels), self.b.constant(np.arange(channels, dtype=np.int32))
+        w = self.constant(channels, 3, 3, 1)
+        return self.b.emit(op, (x, w, bias), op.result_type(x.type, w.type))
+
     def wide(self, x: Value) -> Value:
         return self.b.emit(prim.Cast(), (x,), TensorType("int32", x.type.shape))
 
@@ -225,6 +232,20 @@ def test_what_is_padded_is_produced_inside() -> None:
     kernels = s.check(*map(s.pad, made))
     assert kernels.count("pad in place") == 4
     assert sorted(set(kernels)) == ["lut", "mac+clamp", "pad in place", "reshape", "transpose"]
+
+
+def test_padded_layers_in_strips() -> None:
+    """Padded maps of 11 x 9 pixels around 9 x 7 fit where two maps without their borders would."""
+    s = Small((1, 9, 7, 4))
+    x = s.clamp(s.sums(s.inputs[0], 32))
+    for _ in range(3):
+        x = s.clamp(s.depthwise(s.pad(x, (0, 1, 1, 0))))
+        x = s.clamp(s.sums(x, 32))
+    kernels = s.check(x)
+    assert kernels.count("pad in place") == 3
+    assert kernels.count("mac+clamp") > 7
+    graph = Graph("small", tuple(s.inputs), (x,), tuple(s.b.nodes))
+    assert make_plan(graph).arena_bytes <= 1.04 * 2 * 9 * 7 * 32 < 9 * 7 * 32 + 11 * 9 * 32
 
 
 def test_what_is_padded_and_read_elsewhere_is_copied() -> None:

@@ -13,7 +13,7 @@ from qimport.ir.interpret import interpret
 from qimport.ir.text import parse_graph, print_graph
 from qimport.ir.types import TensorType
 from qimport.lower.pipeline import lower
-from qimport.lower.plan import make_plan
+from qimport.lower.schedule import make_plan
 from qimport.oracle import Oracle
 from qimport.qnn import If, While
 from tests.flatbuffer_builder import ModelBuilder

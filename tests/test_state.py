@@ -28,7 +28,7 @@ from qimport.ir.graph import Array, Graph, State, Value, verify_graph
 from qimport.ir.interpret import initial_states, interpret
 from qimport.ir.text import parse_graph, print_graph
 from qimport.ir.types import TensorType
-from qimport.lower.plan import make_plan
+from qimport.lower.schedule import make_plan
 from qimport.model import CompiledModel
 from qimport.numerics import X86_NUMERICS, Numerics
 from qimport.oracle import Oracle

@@ -4,24 +4,82 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from qimport.errors import CompilerBug
 from qimport.ir.types import ALIGNMENT
 
 
 @dataclass(frozen=True)
-class Lifetime:
-    """A buffer of ``nbytes`` written first in step ``first`` and read last in step ``last``."""
+class Piece:
+    """Bytes ``begin`` to before ``end`` of a buffer, in use from step ``first`` to step ``last``."""
 
-    nbytes: int
+    begin: int
+    end: int
     first: int
     last: int
 
-    def meets(self, other: Lifetime) -> bool:
+    def meets(self, other: Piece) -> bool:
         """Whether both are alive in some step."""
         return self.first <= other.last and other.first <= self.last
+
+    def moved(self, offset: int) -> Piece:
+        """The same, counted from ``offset`` bytes before the buffer."""
+        return replace(self, begin=offset + self.begin, end=offset + self.end)
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """When which bytes of a buffer are in use; it is empty without ``pieces``."""
+
+    pieces: tuple[Piece, ...]
+
+    @classmethod
+    def whole(cls, nbytes: int, first: int, last: int) -> Lifetime:
+        """That of a buffer of ``nbytes`` in one piece."""
+        return cls((Piece(0, nbytes, first, last),) if nbytes else ())
+
+    @classmethod
+    def touched(cls, ranges: Iterable[Piece]) -> Lifetime:
+        """That of a buffer whose bytes are touched so; ``ranges`` may overlap.
+
+        Every byte lives from its first to its last touch.
+        """
+        ranges = [piece for piece in ranges if piece.end > piece.begin]
+        borders = sorted({border for piece in ranges for border in (piece.begin, piece.end)})
+        pieces: list[Piece] = []
+        for begin, end in itertools.pairwise(borders):
+            here = [piece for piece in ranges if piece.begin <= begin and end <= piece.end]
+            if not here:
+                continue
+            first, last = min(piece.first for piece in here), max(piece.last for piece in here)
+            if pieces and pieces[-1] == Piece(pieces[-1].begin, begin, first, last):
+                begin = pieces.pop().begin
+            pieces.append(Piece(begin, end, first, last))
+        return cls(tuple(pieces))
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes up to the end of the last piece."""
+        return max((piece.end for piece in self.pieces), default=0)
+
+    @cached_property
+    def first(self) -> int:
+        """The step that first writes a byte."""
+        return min((piece.first for piece in self.pieces), default=0)
+
+    @cached_property
+    def last(self) -> int:
+        """The step that last reads one."""
+        return max((piece.last for piece in self.pieces), default=0)
+
+    def meets(self, other: Lifetime) -> bool:
+        """Whether pieces of both are alive in some step."""
+        if self.first > other.last or other.first > self.last:
+            return False
+        return any(mine.meets(theirs) for mine in self.pieces for theirs in other.pieces)
 
 
 def aligned(value: int) -> int:
@@ -38,7 +96,7 @@ ORDERS: tuple[Callable[[Lifetime], int], ...] = (
 """Which buffer chooses first: the largest, the longest alive, the first used, the most bytes times steps."""
 
 
-def assign_offsets(lifetimes: list[Lifetime]) -> list[int]:
+def assign_offsets(lifetimes: Sequence[Lifetime]) -> list[int]:
     """An offset for each buffer, such that all of them together need few bytes.
 
     In some order, each takes a place that is free during its whole life; the best of several orders counts.
@@ -46,26 +104,29 @@ def assign_offsets(lifetimes: list[Lifetime]) -> list[int]:
     """
     numbers = [index for index, life in enumerate(lifetimes) if life.nbytes]
     layout = _Layout(lifetimes, _meetings(lifetimes, numbers), busiest(lifetimes))
-    best: list[int] = []
+    best: list[int] = [0] * len(lifetimes)
+    needed = None
     for sides, key in itertools.product((False, True), ORDERS):
         order = sorted(numbers, key=[key(life) for life in lifetimes].__getitem__)
         offsets = layout.place(order, sides)
-        if not best or _total(lifetimes, offsets) < _total(lifetimes, best):
-            best = offsets
-        if _total(lifetimes, best) == layout.busiest:
+        total = aligned(_total(lifetimes, offsets))
+        if needed is None or total < needed:
+            best, needed = offsets, total
+        if needed == layout.busiest:
             break
     return best
 
 
-def _meetings(lifetimes: list[Lifetime], numbers: list[int]) -> list[list[int]]:
+def _meetings(lifetimes: Sequence[Lifetime], numbers: list[int]) -> list[list[int]]:
     """For each buffer, the others that are alive in some step of its life."""
     meetings: list[list[int]] = [[] for _ in lifetimes]
     alive: list[int] = []
     for index in sorted(numbers, key=lambda index: lifetimes[index].first):
-        alive = [other for other in alive if lifetimes[other].meets(lifetimes[index])]
+        alive = [other for other in alive if lifetimes[other].last >= lifetimes[index].first]
         for other in alive:
-            meetings[other].append(index)
-            meetings[index].append(other)
+            if lifetimes[other].meets(lifetimes[index]):
+                meetings[other].append(index)
+                meetings[index].append(other)
         alive.append(index)
     return meetings
 
@@ -74,7 +135,7 @@ def _meetings(lifetimes: list[Lifetime], numbers: list[int]) -> list[list[int]]:
 class _Layout:
     """Buffers to be placed, which of them meet, and the bytes that the busiest step needs."""
 
-    lifetimes: list[Lifetime]
+    lifetimes: Sequence[Lifetime]
     meetings: list[list[int]]
     busiest: int
 
@@ -85,56 +146,83 @@ class _Layout:
         layers, results lie at either side in turn, and what is large leaves no hole below its successor.
         """
         offsets = [0] * len(self.lifetimes)
-        ends: dict[int, int] = {}
+        placed: set[int] = set()
         for index in order:
-            nbytes = aligned(self.lifetimes[index].nbytes)
-            busy = sorted((offsets[other], ends[other]) for other in self.meetings[index] if other in ends)
-            start = _lowest(busy, nbytes)
+            taken = self._taken(index, offsets, placed)
+            start = _lowest(taken)
             if sides and start:
-                mirrored = sorted((self.busiest - end, self.busiest - offset) for offset, end in busy)
-                highest = self.busiest - _lowest(mirrored, nbytes) - nbytes
+                top = self.busiest - aligned(self.lifetimes[index].nbytes)
+                highest = top - _lowest([(top - end, top - begin) for begin, end in taken])
                 start = highest if highest >= 0 else start
-            offsets[index], ends[index] = start, start + nbytes
+            offsets[index] = start
+            placed.add(index)
         return offsets
 
+    def _taken(self, index: int, offsets: list[int], placed: set[int]) -> list[tuple[int, int]]:
+        """Between which offsets a buffer would overlap one that is ``placed``."""
+        return [
+            (offsets[other] + theirs.begin - mine.end, offsets[other] + theirs.end - mine.begin)
+            for other in self.meetings[index]
+            if other in placed
+            for theirs in self.lifetimes[other].pieces
+            for mine in self.lifetimes[index].pieces
+            if mine.meets(theirs)
+        ]
 
-def _lowest(busy: list[tuple[int, int]], nbytes: int) -> int:
-    """The lowest offset with ``nbytes`` free before the next of the ``busy`` ranges."""
+
+def _lowest(taken: list[tuple[int, int]]) -> int:
+    """The lowest aligned offset that is not inside any of these ranges."""
     start = 0
-    for offset, end in busy:
-        if offset - start >= nbytes:
+    for before, after in sorted(taken):
+        if start <= before:
             break
-        start = max(start, end)
+        start = max(start, aligned(after))
     return start
 
 
-def _total(lifetimes: list[Lifetime], offsets: list[int]) -> int:
+def _total(lifetimes: Sequence[Lifetime], offsets: list[int]) -> int:
     """Bytes needed in all."""
-    ends = (offset + life.nbytes for offset, life in zip(offsets, lifetimes, strict=True) if life.nbytes)
-    return aligned(max(ends, default=0))
+    return max((offset + life.nbytes for offset, life in zip(offsets, lifetimes, strict=True)), default=0)
 
 
-def busiest(lifetimes: list[Lifetime]) -> int:
-    """The most bytes that are alive in one step."""
+def in_use(lifetimes: Sequence[Lifetime]) -> list[int]:
+    """How many bytes are alive in each step."""
     changes: Counter[int] = Counter()
     for life in lifetimes:
-        changes[life.first] += aligned(life.nbytes)
-        changes[life.last + 1] -= aligned(life.nbytes)
-    return max(itertools.accumulate(changes[step] for step in sorted(changes)), default=0)
+        for piece in life.pieces:
+            nbytes = aligned(piece.end) - aligned(piece.begin)
+            changes[piece.first] += nbytes
+            changes[piece.last + 1] -= nbytes
+    return list(itertools.accumulate(changes[step] for step in range(max(changes, default=0))))
 
 
-def check_offsets(lifetimes: list[Lifetime], offsets: list[int]) -> int:
+def busiest(lifetimes: Sequence[Lifetime]) -> int:
+    """The most bytes that are alive in one step."""
+    return max(in_use(lifetimes), default=0)
+
+
+def check_offsets(lifetimes: Sequence[Lifetime], offsets: list[int]) -> int:
     """Prove alignment and that no two live buffers overlap; return the bytes needed in all.
 
     Raises:
         CompilerBug: naming the two buffers.
     """
-    alive = [(offsets[i], life) for i, life in enumerate(lifetimes) if life.nbytes]
+    alive = [(offset, life) for offset, life in zip(offsets, lifetimes, strict=True) if life.nbytes]
     for number, (offset, life) in enumerate(alive):
         if offset % ALIGNMENT or offset < 0:
             raise CompilerBug(f"arena buffer at {offset} is not aligned to {ALIGNMENT}")
         for other_offset, other in alive[:number]:
-            apart = offset + life.nbytes <= other_offset or other_offset + other.nbytes <= offset
-            if not apart and life.meets(other):
+            if life.meets(other) and _overlap(offset, life, other_offset, other):
                 raise CompilerBug(f"live arena buffers at {offset} and {other_offset} overlap")
     return _total(lifetimes, offsets)
+
+
+def _overlap(offset: int, life: Lifetime, other_offset: int, other: Lifetime) -> bool:
+    """Whether some byte belongs to pieces of both that are alive in the same step."""
+    return any(
+        mine.meets(theirs)
+        and offset + mine.begin < other_offset + theirs.end
+        and other_offset + theirs.begin < offset + mine.end
+        for mine in life.pieces
+        for theirs in other.pieces
+    )

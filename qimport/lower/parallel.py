@@ -104,7 +104,7 @@ def _split_call(call: PlanCall, threads: int) -> PlanCall:
     if not ways:
         return call
     best = min(ways, key=lambda way: way.cost)
-    return ParallelCall(tuple((_call_of(call, piece),) for piece in best.parts))
+    return ParallelCall(tuple((call.part(piece),) for piece in best.parts))
 
 
 def _ways(kernel: Kernel, threads: int) -> Iterator[_Way]:
@@ -128,21 +128,3 @@ def even_spans(axis: int, size: int, count: int, unit: int) -> list[Span]:
     count = min(count, units)
     ends = [min(size, unit * (units * (number + 1) // count)) for number in range(count)]
     return [Span(axis, first, last) for first, last in zip([0, *ends], ends, strict=False)]
-
-
-def _call_of(call: KernelCall, piece: Part) -> KernelCall:
-    """The call of a part."""
-    kernel = piece.kernel
-    apart = kernel.operand_strides or (None,) * len(call.operands)
-    inputs = zip(call.operands, piece.operands, kernel.graph.inputs, apart, strict=True)
-    operands = tuple(
-        replace(
-            operand, offset=operand.offset + begin * value.type.itemsize, type=value.type, strides=strides
-        )
-        for operand, begin, value, strides in inputs
-    )
-    result = kernel.result.type
-    begin = call.result.offset + piece.result * result.itemsize
-    place = replace(call.result, offset=begin, type=result, strides=kernel.result_strides)
-    constants = tuple(value.data for value in kernel.constants() if value.data is not None)
-    return KernelCall(kernel, operands, place, constants, call.origin)

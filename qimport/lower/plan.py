@@ -10,19 +10,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from qimport import prim
 from qimport.errors import CompilerBug
-from qimport.ir.graph import Array, Graph
-from qimport.ir.types import ALIGNMENT, TensorType
-from qimport.lower.arena import Lifetime, aligned, assign_offsets, check_offsets
-from qimport.lower.fuse import ELEMENTWISE, Group, fuse
-from qimport.lower.kernel import Kernel, Strides, dense_strides, make_kernel
-from qimport.lower.placement import Buffer, Place, Placement, Space, Step, box, surrounding_boxes
+from qimport.ir.graph import Array
+from qimport.ir.types import TensorType
+from qimport.lower.arena import Piece, aligned
+from qimport.lower.kernel import Kernel, Strides, dense_strides
+from qimport.lower.partition import Part
+from qimport.lower.placement import Space, box, surrounding_boxes
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,24 @@ class KernelCall:
         read = () if other.pads_in_place else other.operands
         return any(not mine.apart(theirs) for mine in self.written() for theirs in (*read, *other.written()))
 
+    def part(self, piece: Part) -> KernelCall:
+        """The call of a part of the kernel, or of the whole one in another form."""
+        kernel = piece.kernel
+        apart = kernel.operand_strides or (None,) * len(self.operands)
+        operands = tuple(
+            replace(
+                operand, offset=operand.offset + begin * value.type.itemsize, type=value.type, strides=strides
+            )
+            for operand, begin, value, strides in zip(
+                self.operands, piece.operands, kernel.graph.inputs, apart, strict=True
+            )
+        )
+        result = kernel.result.type
+        begin = self.result.offset + piece.result * result.itemsize
+        place = replace(self.result, offset=begin, type=result, strides=kernel.result_strides)
+        constants = tuple(value.data for value in kernel.constants() if value.data is not None)
+        return KernelCall(kernel, operands, place, constants, self.origin)
+
     def relocate(self, move: Callable[[Operand], Operand]) -> KernelCall:
         """The same on operands that ``move`` gives."""
         return replace(self, operands=tuple(map(move, self.operands)), result=move(self.result))
@@ -148,7 +165,7 @@ class ControlCall:
     @property
     def next_values(self) -> tuple[int, ...]:
         """Offset into ``scratch`` of the next value of every result of a loop, then of the condition."""
-        offsets = [max(body.arena_bytes for body in self.bodies)]
+        offsets = [aligned(max(body.arena_bytes for body in self.bodies))]
         for outcome in self.outcomes:
             offsets.append(offsets[-1] + aligned(outcome.type.nbytes))
         return tuple(offsets)
@@ -227,7 +244,8 @@ class Plan:
     """A whole model as kernel calls; the caller supplies inputs, outputs and ``arena_bytes`` of memory.
 
     The first ``state_bytes`` of it hold the ``states`` from call to call. ``threads`` is how many can work at
-    the same time, more than one if there is a :class:`ParallelCall`.
+    the same time, more than one if there is a :class:`ParallelCall`. ``pieces`` tell which bytes of the arena
+    are in use when, counted in calls before they are split for threads.
     """
 
     name: str
@@ -238,6 +256,7 @@ class Plan:
     states: tuple[StatePlace, ...] = ()
     state_bytes: int = 0
     threads: int = 1
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def initial_state(self) -> bytes:
@@ -255,134 +274,6 @@ class Plan:
             first, *others = call.lines()
             lines += [f"  {number:3} {first}", *(f"  {line}" for line in others)]
         return "\n".join(lines)
-
-
-def make_plan(graph: Graph) -> Plan:
-    """Fuse ``graph`` (prim) into kernels and lay its tensors out; the plan is checked."""
-    placement = Placement(graph)
-    placement.run(fuse(graph))
-    calls, lifetimes = _schedule(placement)
-    offsets = assign_offsets(lifetimes)
-    states, state_bytes = _place_states(graph, placement)
-    arena_bytes = state_bytes + check_offsets(lifetimes, offsets)
-    offsets = [state_bytes + offset for offset in offsets]
-    located = tuple(call.relocate(lambda operand: _locate(operand, offsets)) for call in calls)
-    inputs = tuple(value.type for value in graph.inputs)
-    outputs = tuple(value.type for value in graph.outputs)
-    plan = Plan(graph.name, inputs, outputs, located, arena_bytes, states, state_bytes)
-    check_plan(plan)
-    return plan
-
-
-def _place_states(graph: Graph, placement: Placement) -> tuple[tuple[StatePlace, ...], int]:
-    """Every state at its offset, and the bytes of all: they begin the arena."""
-    places = tuple(
-        StatePlace(state.name, state.before.type, placement.places[state.before].offset, state.initial)
-        for state in graph.states
-    )
-    return places, aligned(max((place.offset + place.type.nbytes for place in places), default=0))
-
-
-def _locate(operand: Operand, offsets: list[int]) -> Operand:
-    """Turn (arena buffer number, offset in it) into an arena offset."""
-    if operand.space != "arena":
-        return operand
-    return replace(operand, index=0, offset=offsets[operand.index] + operand.offset)
-
-
-def _schedule(placement: Placement) -> tuple[list[PlanCall], list[Lifetime]]:
-    """Calls with buffer-relative operands, and when each arena buffer is alive."""
-    numbers: dict[Buffer, int] = {}
-    lifetimes: list[Lifetime] = []
-
-    def operand(type_: TensorType, place: Place, time: int) -> Operand:
-        index = place.buffer.index
-        if place.buffer.space == "arena":
-            index = numbers.setdefault(place.buffer, len(numbers))
-            if index == len(lifetimes):
-                lifetimes.append(Lifetime(place.buffer.nbytes, time, time))
-            lifetimes[index] = replace(lifetimes[index], last=time)
-        return Operand(place.buffer.space, index, place.offset, type_, place.strides)
-
-    calls: list[PlanCall] = []
-    for time, step in enumerate(placement.steps):
-        if step.results:
-            calls.append(_control_call(placement, step, partial(operand, time=time)))
-            continue
-        kernel = make_kernel(step.group, step.result.strides, step.in_place)
-        operands = tuple(operand(value.type, placement.find(value), time) for value in kernel.graph.inputs)
-        result = operand(kernel.result.type, step.result, time)
-        constants = tuple(value.data for value in kernel.constants() if value.data is not None)
-        origins = dict.fromkeys(node.origin for node in step.group.nodes if node.origin)
-        calls.append(KernelCall(kernel, operands, result, constants, "; ".join(origins)))
-    return _reuse_operands(calls, lifetimes), lifetimes
-
-
-def _control_call(
-    placement: Placement, step: Step, operand: Callable[[TensorType, Place], Operand]
-) -> ControlCall:
-    """A branch or a loop with the plans of its bodies."""
-    node = step.group.root
-    values = [value for value in node.inputs if value is not None]
-    outcomes = tuple(operand(v.type, place) for v, place in zip(node.outputs, step.results, strict=True))
-    call = ControlCall(
-        "while" if isinstance(node.op, prim.While) else "if",
-        tuple(make_plan(body) for body in node.bodies),
-        tuple(operand(value.type, placement.find(value)) for value in values),
-        outcomes,
-        Operand("arena", 0, 0, TensorType("uint8", ())),
-        node.origin,
-    )
-    nbytes = call.next_values[-1] + ALIGNMENT if call.kind == "while" else call.next_values[0]
-    scratch = Place(Buffer("arena", 0, nbytes))
-    return replace(call, scratch=operand(TensorType("uint8", (nbytes,)), scratch))
-
-
-def _reuse_operands(calls: list[PlanCall], lifetimes: list[Lifetime]) -> list[PlanCall]:
-    """Let results take over the buffer of an operand that dies in the same elementwise kernel."""
-    merged: dict[int, int] = {}
-
-    def final(index: int) -> int:
-        while index in merged:
-            index = merged[index]
-        return index
-
-    for time, call in enumerate(calls):
-        if not isinstance(call, KernelCall):
-            continue
-        target = call.result
-        if target.space != "arena" or target.offset != 0 or target.strides is not None:
-            continue
-        mine = final(target.index)
-        if lifetimes[mine].first != time or lifetimes[mine].nbytes != target.type.nbytes:
-            continue
-        for position, operand in enumerate(call.operands):
-            if operand.space != "arena" or not _elementwise_operand(call.kernel, position):
-                continue
-            theirs = final(operand.index)
-            dies = lifetimes[theirs].last == time and lifetimes[theirs].nbytes == target.type.nbytes
-            readers = [o for o in call.operands if o.space == "arena" and final(o.index) == theirs]
-            if theirs != mine and dies and readers == [operand]:
-                lifetimes[theirs] = replace(lifetimes[theirs], last=lifetimes[mine].last)
-                lifetimes[mine] = replace(lifetimes[mine], nbytes=0)
-                merged[mine] = theirs
-                group = Group(call.kernel.graph.nodes, call.kernel.result)
-                calls[time] = replace(call, kernel=make_kernel(group, None, True))
-                break
-
-    def renumber(operand: Operand) -> Operand:
-        return replace(operand, index=final(operand.index)) if operand.space == "arena" else operand
-
-    return [call.relocate(renumber) for call in calls]
-
-
-def _elementwise_operand(kernel: Kernel, position: int) -> bool:
-    """Whether element i of this operand is only read for element i of a result of the same element size."""
-    value = kernel.graph.inputs[position]
-    readers = [node for node in kernel.graph.nodes if value in node.inputs]
-    same_layout = value.type.shape == kernel.result.type.shape
-    same_layout = same_layout and value.type.itemsize == kernel.result.type.itemsize
-    return same_layout and all(isinstance(node.op, ELEMENTWISE) for node in readers)
 
 
 def check_plan(plan: Plan) -> None:
@@ -445,5 +336,4 @@ __all__ = [
     "Plan",
     "check_plan",
     "kernel_calls",
-    "make_plan",
 ]
