@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -166,6 +167,12 @@ def test_assembly_and_llvm_are_the_whole_program(tmp_path: Path) -> None:
     module, _ = optimized(llvm.read_text(), host_target())
     visible = [f.name for f in module.functions if not f.is_declaration and f.linkage.name == "external"]
     assert sorted(visible) == sorted(files.api.functions)
+
+
+def test_code_for_arm64_leaves_the_register_of_the_platform_alone() -> None:
+    assembly = emission(COPYING_MODEL, "arm64", ("asm",)).assembly
+    assert re.search(r"\b[wx]17\b", assembly)
+    assert not re.search(r"\b[wx]18\b", assembly)
 
 
 # Weights

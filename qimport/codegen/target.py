@@ -101,6 +101,8 @@ ARM64 = Architecture(
         Feature("i8mm", ("i8mm",), ("dotprod",)),
     ),
     elf_machine=183,
+    # x18 belongs to the platform: Android, Windows and systems of Apple keep things of their own there.
+    base=("+reserve-x18",),
     clock="llvm.readsteadycounter",
     fuses=True,
 )
