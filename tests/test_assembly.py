@@ -18,6 +18,7 @@ from kernel_harness import kernel_of
 from mac_cases import sample
 
 from qimport import prim
+from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Builder, Value
 from qimport.ir.types import TensorType
 from qimport.lower.kernel import Kernel
@@ -150,14 +151,36 @@ def test_requantization_costs_few_instructions(
     assert loop.length <= most * sums, f"{loop.length / sums:.1f} for {vector} sums\n{loop}"
 
 
-@pytest.mark.parametrize(("rounding", "most"), [("double_away", 32), ("double_up", 28), ("float32_even", 32)])
-def test_requantization_by_neon(rounding: str, most: int) -> None:
+def sums_kernel(rounding: Rounding) -> Kernel:
+    """Sums that become bytes."""
+    b = Builder()
+    x = Value(TensorType("int32", (64, 64)), "x")
+    factors = [np.array([2**30 + 1], np.int32), np.array([-9], np.int32)]
+    if rounding == "float32_even":
+        factors = [np.array([0.003], np.float32)]
+    scaled = b.emit(prim.Rescale(rounding), (x, *map(b.constant, factors)), x.type)
+    return kernel_of(b.nodes, b.emit(prim.Clamp(5, -128, 99), (scaled,), TensorType("int8", (64, 64))))
+
+
+@pytest.mark.parametrize(
+    ("rounding", "most"), [("double_away", 28), ("double_up", 24), ("exact_up", 24), ("float32_even", 28)]
+)
+def test_requantization_by_neon(rounding: Rounding, most: int) -> None:
     """``most`` for sixteen sums, from loading to storing; SQXTN is there for each register of them."""
-    text = assembly(layer("pointwise", rounding=(rounding,)), "arm64")
-    loop = hottest(text, r"^sqxtn2?\s.*\.4s$")
+    loop = hottest(assembly(sums_kernel(rounding), "arm64"), r"^sqxtn2?\s.*\.4s$")
     assert loop.count(r"^sqxtn2?\s.*\.4s$") == 4, loop
-    assert not loop.on_stack, loop
     assert loop.length <= most, loop
+
+
+def test_sums_of_pairs_by_neon() -> None:
+    """A product of 16 bits for each limb of each of 32 codes, and nothing wider."""
+    b = Builder()
+    codes = [Value(TensorType("int8", (64, 64)), name) for name in "ab"]
+    factors = b.constant(np.array([2**28 - 5, -(2**26) - 1, 2**36 + 1], np.int64))
+    kernel = kernel_of(b.nodes, b.emit(prim.PairSum(29, -128, 99), (*codes, factors), codes[0].type))
+    loop = hottest(assembly(kernel, "arm64"), r"^(smull|smlal)2?\s")
+    assert loop.count(r"^(smull|smlal)2?\s.*\.4s, ") == 16, loop
+    assert loop.length <= 48, loop
 
 
 def table_kernel() -> Kernel:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulator import check_emulated, skip_without_emulator
+from emulated_kernels import check_emulated
+from emulator import PLATFORMS
 from kernel_harness import KernelModule, check, kernel_of
 
 from qimport import prim
@@ -77,7 +78,7 @@ def test_sums_near_the_middle_of_two_integers(name: str, rounding: Rounding, dty
 
 def test_sums_near_the_middle_on_arm64(tmp_path: Path) -> None:
     """Every rounding, two in one tensor, and left shifts where bytes allow them."""
-    skip_without_emulator()
+    PLATFORMS["arm64"].skip_if_missing()
     rules = [*map(prim.Rescale, ROUNDINGS), prim.Rescale("double_away", "double_up", CHANNELS // 2)]
     cases = [(rule, -2) for rule in rules]
     cases += [(prim.Rescale(rounding), 6) for rounding in ("exact_up", "exact_up_saturated")]

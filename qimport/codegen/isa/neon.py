@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from qimport.codegen.function import I8, I16, I32, KernelFunction
-from qimport.codegen.target import ARM64, Target
+from qimport.codegen.target import Target
 from qimport.codegen.vector import by_lanes, lanes_of, retyped, vector_type
 
 QUAD = 4
@@ -20,7 +20,7 @@ QUAD = 4
 
 def available(target: Target) -> bool:
     """Whether the target has these instructions."""
-    return target.architecture is ARM64 and target.has("neon")
+    return target.has("neon")
 
 
 def rounded_high_product(fn: KernelFunction, a: Any, b: Any) -> Any:

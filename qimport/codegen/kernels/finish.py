@@ -8,13 +8,14 @@ integers by a function that is rarely called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from qimport.codegen import byte_requantize
 from qimport.codegen.elementwise import emit_nodes
-from qimport.codegen.function import ELEMENTS, I8, I64, PTR, Index, KernelFunction, index
+from qimport.codegen.function import ELEMENTS, I8, I32, I64, PTR, Index, KernelFunction, index
 from qimport.codegen.isa import neon
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import ALIGNMENT, TableLayout
@@ -22,6 +23,9 @@ from qimport.codegen.target import Target
 from qimport.codegen.vector import concatenated, lanes_of, shuffle, vector_type
 from qimport.ir.graph import Value
 from qimport.lower.kernel import Kernel, Strides
+
+REQUANTIZATION = 2
+"""Nodes of an epilogue that does nothing else: ``prim.rescale`` and ``prim.clamp``."""
 
 
 class Finisher:
@@ -32,7 +36,7 @@ class Finisher:
         self.lanes = target.lanes
         self.masked = target.has("avx512")
         self.dtype = kernel.root.outputs[0].type.dtype
-        self.in_floats = any(byte_requantize.applies(layout, node, target) for node in kernel.epilogue)
+        self.in_bytes = any(byte_requantize.applies(layout, node, target) for node in kernel.epilogue)
         self.epilogue = _Epilogue(fn, kernel, layout)
         self.functions: dict[tuple[Any, ...], Any] = {}
         self.spilled: Any = None
@@ -48,8 +52,11 @@ class Finisher:
 
         def body(epilogue: _Epilogue, *place: Any) -> None:
             at = _Tile(epilogue, self.dtype, tile_stride, *place)
-            if not self.in_floats:
+            if not self.in_bytes:
                 self._finish_vectors(at, range(count))
+                return
+            if not byte_requantize.speculates(self.target):
+                self._finish_pixels(at, count)
                 return
             for columns, lanes in self._channel_blocks(count):
                 if lanes % self.lanes:  # the narrow rest on a target without masks
@@ -59,6 +66,28 @@ class Finisher:
 
         key = ("finish", tile_stride, count)
         self._call(self.fn, key, body, tile, index(pixel), index(pixels), index(channel))
+
+    @property
+    def takes_registers(self) -> bool:
+        """Whether :meth:`finish_registers` pays: what is done with a sum leaves the registers to the sums."""
+        certain = self.in_bytes and not byte_requantize.speculates(self.target)
+        return certain and len(self.kernel.epilogue) == REQUANTIZATION
+
+    def finish_registers(
+        self, sums: Sequence[Sequence[Any]], pixel: Index, channel: Index, count: int
+    ) -> None:
+        """:meth:`finish` in place, for registers [pixel][vector]; ``pixel`` is a multiple of their number."""
+        places = self.epilogue.places(pixel, len(sums))
+        for number, (row, place) in enumerate(zip(sums, places, strict=True)):
+            for start, lanes in self._pieces(range(count)):
+                registers = row[start // self.lanes : -(-(start + lanes) // self.lanes)]
+                total = concatenated(self.fn, registers)
+                if lanes < self.lanes:
+                    first = start % self.lanes
+                    total = shuffle(self.fn, total, total, range(first, first + lanes))
+                    total = total if lanes > 1 else self.fn.b.extract_element(total, I32(0))
+                here = self.fn.add(channel, start)
+                self.epilogue.exact(total, self.fn.add(pixel, number), here, lanes, lanes, place)
 
     def store(self, sums: Any, pixel: Index, channel: Index, lanes: int) -> None:
         """``lanes`` sums of one output pixel become results; ``channel`` is even unless there is one lane.
@@ -74,7 +103,7 @@ class Finisher:
         Only the first ``valid`` channels of each count, which must be all of them unless :attr:`masked`.
         """
         lanes = lanes_of(sums[0])
-        if not self.in_floats or lanes % self.lanes:
+        if not self.in_bytes or lanes % self.lanes:
             for total, pixel in zip(sums, pixels, strict=True):
                 self.epilogue.exact(total, pixel, channel, lanes, valid)
             return
@@ -104,6 +133,28 @@ class Finisher:
             at.fn.loop(0, at.pixels, 1, row)
 
         at.fn.blocks(len(columns), self.lanes, False, block)
+
+    def _finish_pixels(self, at: _Tile, count: int) -> None:
+        """Pixel after pixel, for as many channels as have their tables in registers."""
+        most = self.target.vector_bytes * (2 if len(self.kernel.epilogue) == REQUANTIZATION else 1)
+        for first in range(0, count, most):
+            columns = range(first, min(first + most, count))
+            at.fn.loop(0, at.pixels, 1, partial(self._finish_pixel, at, columns))
+
+    def _finish_pixel(self, at: _Tile, columns: range, number: Index) -> None:
+        """Some channels of one pixel, a register full of bytes at a time."""
+        pixel = at.fn.add(at.pixel, number)
+        for start, lanes in self._pieces(columns):
+            sums = at.sums(number, start, lanes)
+            at.epilogue.exact(sums, pixel, at.fn.add(at.channel, start), lanes, lanes)
+
+    def _pieces(self, columns: range) -> Iterator[tuple[int, int]]:
+        """Starts and sizes of pieces that are powers of two, up to a register full of bytes."""
+        start = columns.start
+        while start < columns.stop:
+            lanes = 1 << (min(columns.stop - start, self.target.vector_bytes).bit_length() - 1)
+            yield start, lanes
+            start += lanes
 
     def _finish_bytes(self, at: _Tile, columns: range, lanes: int) -> None:
         """As many pixels at once as fill a register with bytes.
@@ -229,12 +280,27 @@ class _Epilogue:
         whole = self.kernel.result.type.shape
         return (self.kernel.strides_of(value)[-2] if value.type.shape == whole else 0, *channel)
 
-    def exact(self, sums: Any, pixel: Index, channel: Index, lanes: int, valid: int) -> None:
-        """``valid`` of ``lanes`` sums of one pixel become results, by integers where there is a choice."""
+    def places(self, pixel: Index, count: int) -> list[Index]:
+        """Elements at which the results of ``count`` pixels start, from a multiple of ``count`` on."""
+        sizes, (steps,) = access.collapse(self.pixels, [self.strides[:-1]])
+        if sizes[-1] % count:
+            return [self._place(self.fn.add(pixel, number)) for number in range(count)]
+        first = self._place(pixel)
+        return [self.fn.add(first, number * steps[-1]) for number in range(count)]
+
+    def exact(
+        self, sums: Any, pixel: Index, channel: Index, lanes: int, valid: int, place: Index | None = None
+    ) -> None:
+        """``valid`` of ``lanes`` sums of one pixel become results, by integers where there is a choice.
+
+        ``place`` is where the results of the pixel start, if that is known.
+        """
         values = self._loaded([pixel], channel, lanes, valid)
         values[self.kernel.root.outputs[0]] = sums
         emit_nodes(self.fn, self.kernel.epilogue, values, channel, lanes, self.layout)
-        self._store(values[self.kernel.result], pixel, channel, valid)
+        self._store(
+            values[self.kernel.result], self._place(pixel) if place is None else place, channel, valid
+        )
 
     def speculate(
         self,
@@ -256,7 +322,8 @@ class _Epilogue:
         def store() -> None:
             result = values[self.kernel.result]
             for number, pixel in enumerate(pixels):
-                self._store(self._part(result, number, lanes), pixel, channel, valid)
+                part = self._part(result, number, lanes)
+                self._store(part, self._place(pixel), channel, valid)
 
         byte_requantize.unless_in_doubt(self.fn, doubts, store, again)
 
@@ -282,8 +349,11 @@ class _Epilogue:
             return source.load(self.fn, position, lanes)
         return source.load_masked(self.fn, position, lanes, valid)
 
-    def _store(self, value: Any, pixel: Index, channel: Index, valid: int) -> None:
-        place = access.flat_offset(self.fn, pixel, self.pixels, self.strides[:-1])
+    def _place(self, pixel: Index) -> Index:
+        """The element at which the results of a pixel start."""
+        return access.flat_offset(self.fn, pixel, self.pixels, self.strides[:-1])
+
+    def _store(self, value: Any, place: Index, channel: Index, valid: int) -> None:
         place = self.fn.add(place, self.fn.mul(channel, self.strides[-1]))
         if lanes_of(value) == valid:
             access.store(self.fn, self.kernel, value, place)

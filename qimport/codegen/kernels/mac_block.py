@@ -222,9 +222,13 @@ class _BlockKernel:
             sums = self._multiply(
                 place, weights, self._start(place, channel, pixels, vectors), pixels, vectors
             )
+            pixel = fn.add(first, fn.mul(place, pixels))
+            if self.finisher.takes_registers:
+                rows = [sums[start : start + vectors] for start in range(0, len(sums), vectors)]
+                self.finisher.finish_registers(rows, pixel, channel, outputs)
+                return
             for slot, total in enumerate(sums):
                 fn.store(total, fn.at(self.sums, slot * REGISTER_BYTES), REGISTER_BYTES)
-            pixel = fn.add(first, fn.mul(place, pixels))
             self.finisher.finish(self.sums, vectors * CHANNELS, pixel, pixels, channel, outputs)
 
         fn.loop(0, count, 1, tile)
