@@ -97,6 +97,9 @@ HOT = [
     Hot("mac_block_neon", "arm64", r"^s(mull|mlal2|adalp)\s", {"pointwise": 1.14, "window": 1.14}),
     Hot("mac_depthwise_avx512vnni", "x86-64-vnni", r"vpdpbusd\s.*%zmm", {"depthwise": 5.5, "strided": 6.0}),
     Hot("mac_depthwise_avx512_pairs", "x86-64-v4", r"vpmaddwd\s.*%zmm", {"depthwise": 4.3, "strided": 4.9}),
+    Hot("mac_depthwise_tile_dotprod", "arm64-dotprod", r"^sdot\s", {"depthwise": 4.4, "strided": 6.1}),
+    Hot("mac_depthwise_tile_neon_bytes", "arm64", r"^sm(ul|la)l\s",
+        {"depthwise": 4.3, "strided": 4.7}),
     Hot("mac_depthwise_dotprod", "arm64-dotprod", r"^sdot\s", {"depthwise": 5.1, "five": 2.5}),
     Hot("mac_depthwise", "arm64", r"^smlal\s", {"depthwise": 4.5}),
 ]  # fmt: skip
@@ -116,6 +119,15 @@ def test_the_hot_loop(hot: Hot, name: str) -> None:
     assert not loop.count(r"^(callq?|bl)\s"), loop
     assert loop.length <= hot.most[name] * products, f"{loop.length / products:.2f}\n{loop}"
     assert "pmaddubsw" not in text
+
+
+def test_weights_of_wide_windows_are_loaded_once_per_tile() -> None:
+    """Registers do not hold a window of 25 taps: what they lack must cost little."""
+    text = assembly(layer("five", width=(28,)), "arm64", row_named("mac_depthwise_tile_neon_bytes"))
+    loop = hottest(text, r"^sm(ul|la)l\s")
+    products = loop.count(r"^sm(ul|la)l\s")
+    assert products == 7 * 25, loop
+    assert loop.length <= 3.3 * products, f"{loop.length / products:.2f}\n{loop}"
 
 
 @pytest.mark.parametrize("name", ["pointwise", "window", "wide"])

@@ -21,6 +21,7 @@ from mac_cases import MacCase, sample
 
 from qimport import prim
 from qimport.codegen.host import resolve_target, why_not_runnable
+from qimport.codegen.isa.channels import CHANNEL_PRODUCTS
 from qimport.codegen.isa.taps import TAP_PRODUCTS
 from qimport.codegen.program import generate
 from qimport.codegen.table import MAC_ROWS, Row, choose, rows_for
@@ -54,6 +55,14 @@ TAPS = {
     for product in TAP_PRODUCTS
 }
 
+TILES = {
+    f"mac_depthwise_tile_{product.name}": DEPTHWISE
+    | {"inputs": (8, 16, 24, 40), "window": ((3, 3), (3, 3), (5, 5), (2, 2), (1, 3), (4, 1), (7, 7))}
+    | ({"zeros": ("middle",)} if product.dtype == "int8" else {})
+    for product in CHANNEL_PRODUCTS
+}
+"""Whole blocks of channels, windows that registers hold and others."""
+
 SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
     "mac_amx": {
         "kind": ("dense", "pointwise", "pointwise", "window", "groups"),
@@ -62,6 +71,7 @@ SPECIAL: dict[str, dict[str, Sequence[Any]]] = {
     },
     "mac_depthwise": {"kind": ("depthwise",)},
     **TAPS,
+    **TILES,
     "mac_direct": {"runtime": (("w", "bias"), ("w",), ("bias",), ())},
 }
 """Choices that leave more cases to which a row applies."""
@@ -81,7 +91,7 @@ def kinds(row: Row) -> Sequence[dict[str, Sequence[Any]]]:
     """Choices of element types for the operands that a row takes."""
     if row.name.endswith("_words"):
         return WORDS
-    if row.name == "mac_depthwise" or row.name.endswith("_pairs"):
+    if row.name in ("mac_depthwise", "mac_depthwise_tile_neon") or row.name.endswith("_pairs"):
         return ({}, *WORDS)
     return ({}, *WORDS, WORD_WEIGHTS) if row.name == "mac_direct" else ({},)
 
@@ -105,6 +115,8 @@ def is_best(row: Row, target: Target) -> bool:
 
     if row.name == "mac_depthwise":
         return not any(other.name.endswith("_pairs") for other in MAC_ROWS if other.available(target))
+    if row.name in TILES:
+        return True
     if not row.name.startswith(("mac_tile", "mac_block", "mac_depthwise")):
         return True
     here = [other for other in MAC_ROWS if other.available(target)]
@@ -118,7 +130,7 @@ def cases(row: Row, target: Target) -> list[MacCase]:
         if LONG:
             found += sample(300 if best else 60, 7 + number, **{**LONG_CHOICES, **special, **kind})
         else:
-            few = row.name in TAPS
+            few = row.name in (*TAPS, *TILES)
             count = (14 if few else 20) if best else 2 if few else 5
             found += sample(count, len(target.features) + 50 * number, **{**special, **kind})
     return found

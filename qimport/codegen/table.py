@@ -11,17 +11,20 @@ from typing import Any
 
 from qimport import prim
 from qimport.codegen.isa.blocks import BLOCK_PRODUCTS, BlockProduct
+from qimport.codegen.isa.channels import CHANNEL_PRODUCTS, ChannelProduct
 from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
 from qimport.codegen.isa.taps import TAP_PRODUCTS, TapProduct
 from qimport.codegen.kernels import (
     SKELETONS,
     byte_window,
     depthwise_blocks,
+    depthwise_tiles,
     mac,
     mac_amx,
     mac_block,
     mac_depthwise,
     mac_depthwise_taps,
+    mac_depthwise_tile,
     mac_direct,
     mac_tile,
 )
@@ -112,6 +115,19 @@ def _depthwise_row(product: TapProduct) -> Row:
     )
 
 
+def _depthwise_tile_row(product: ChannelProduct) -> Row:
+    return Row(
+        f"mac_depthwise_tile_{product.name}",
+        lambda module, name, kernel, target, layout: mac_depthwise_tile.emit(
+            module, name, kernel, target, layout, product
+        ),
+        product.available,
+        lambda kernel: depthwise_tiles.applies(kernel, product),
+        lambda kernel: depthwise_tiles.table_bytes(kernel, product),
+        lambda kernel: depthwise_tiles.pack(kernel, product),
+    )
+
+
 MAC_ROWS: tuple[Row, ...] = (
     Row(
         "mac_amx",
@@ -121,6 +137,7 @@ MAC_ROWS: tuple[Row, ...] = (
         lambda kernel: mac_amx.tiling(kernel).table_bytes,
         mac_amx.pack,
     ),
+    *(_depthwise_tile_row(product) for product in CHANNEL_PRODUCTS),
     *(_depthwise_row(product) for product in TAP_PRODUCTS),
     Row(
         "mac_depthwise",

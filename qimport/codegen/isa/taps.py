@@ -77,6 +77,11 @@ class TapProduct:
         return _interleaved(fn, rows, join)
 
 
+def interleaved(fn: KernelFunction, rows: Sequence[Any]) -> Any:
+    """Rows of less than a register, a power of two of them, with their elements in turns, as one vector."""
+    return _interleaved(fn, rows, _zip)[0]
+
+
 def _interleaved(fn: KernelFunction, rows: Sequence[Any], join: Callable[..., list[Any]]) -> list[Any]:
     """Element 0 of every row, element 1 of every row, and so on; the number of rows is a power of two."""
     if len(rows) == 1:
