@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from qimport.codegen.function import I8, I16, I32, I64, KernelFunction
+from qimport.codegen.function import I8, I16, I32, I64, PTR, KernelFunction
 from qimport.codegen.target import Target
 from qimport.codegen.vector import lanes_of, shuffle, vector_type
 from qimport.ir.graph import Array
@@ -74,9 +74,13 @@ class BlockProduct:
         moving = self.input_registers(pixels) + pixels * self.flight + self.spare
         return self.sum_registers(pixels, vectors) + moving
 
+    def vector_registers(self, vectors: int) -> int:
+        """Registers that hold sums of ``vectors`` vectors of channels."""
+        return self.tile_pixels * vectors
+
     def sum_registers(self, pixels: int, vectors: int) -> int:
         """Registers that hold the sums of a tile."""
-        return -(-pixels // self.tile_pixels) * self.tile_pixels * vectors
+        return -(-pixels // self.tile_pixels) * self.vector_registers(vectors)
 
 
 def _always(weights: Array) -> bool:
@@ -93,16 +97,18 @@ def _multiply_fours(
     fn: KernelFunction, sums: Sums, x: Sequence[Any], w: Any, vectors: int, depth: int
 ) -> Sums:
     """SDOT by lane: four activations of a pixel with the weights of four channels."""
-    results = list(sums)
+    results, done = list(sums), sums[:1]
     for group in range(depth // 4):
         for vector in range(vectors):
             weights = fn.load(fn.at(w, (group * vectors + vector) * REGISTER_BYTES), BYTES, 16)
+            weights = after(fn, weights, done)
             for pixel, register in enumerate(x):
                 words = fn.b.bitcast(register, SUMS)
                 repeated = fn.b.bitcast(shuffle(fn, words, words, [group] * CHANNELS), BYTES)
                 place = pixel * vectors + vector
                 arguments = [results[place], weights, repeated]
                 results[place] = fn.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", SUMS, arguments)
+            done = results[vector::vectors]
     return results
 
 
@@ -116,14 +122,14 @@ def _multiply_eights(
     fn: KernelFunction, sums: Sums, x: Sequence[Any], w: Any, vectors: int, depth: int
 ) -> Sums:
     """SMMLA: eight activations of two pixels with the weights of two channels, four sums."""
-    results = list(sums)
-    columns = 2 * vectors
+    results, done, columns = list(sums), sums[:1], 2 * vectors
     for column in range(columns):
-        weights = fn.load(fn.at(w, column * REGISTER_BYTES), BYTES, 16)
+        weights = after(fn, fn.load(fn.at(w, column * REGISTER_BYTES), BYTES, 16), done)
         for pair, register in enumerate(x):
             place = pair * columns + column
             arguments = [results[place], register, weights]
             results[place] = fn.intrinsic("llvm.aarch64.neon.smmla.v4i32.v16i8", SUMS, arguments)
+        done = results[column::columns]
     return results
 
 
@@ -169,7 +175,7 @@ def _multiply_turned(together: bool) -> Callable[..., Sums]:
         for turn in range(CHANNELS):
             for vector in range(vectors):
                 place = fn.at(w, (turn * vectors + vector) * lanes)
-                weights = _after(fn, fn.load(place, vector_type(I8, lanes), 8), done)
+                weights = after(fn, fn.load(place, vector_type(I8, lanes), 8), done)
                 for pixel, register in enumerate(registers):
                     slot = pixel * vectors + vector
                     for words in _words(fn, register, weights, together):
@@ -193,7 +199,7 @@ def _words(fn: KernelFunction, x: Any, w: Any, together: bool) -> list[Any]:
     return [fn.b.add(*products)] if together and len(products) == 2 else products
 
 
-def _after(fn: KernelFunction, value: Any, done: Sequence[Any]) -> Any:
+def after(fn: KernelFunction, value: Any, done: Sequence[Any]) -> Any:
     """``value`` once all of ``done`` are computed.
 
     Without this order LLVM begins products of the next weights before it has registers for them.
@@ -204,32 +210,35 @@ def _after(fn: KernelFunction, value: Any, done: Sequence[Any]) -> Any:
     return fn.b.call(empty, [value, *done])
 
 
+def reloaded(fn: KernelFunction, pointer: Any) -> Any:
+    """``pointer``, from which everything is to be loaded here.
+
+    LLVM moves loads out of loops without regard to the registers that are left, and would fill the stack.
+    """
+    empty = ir.InlineAsm(ir.FunctionType(PTR, [PTR]), "", "=r,0", side_effect=True)
+    return fn.b.call(empty, [pointer])
+
+
 def unzipped(fn: KernelFunction, block: BlockProduct, sums: Sums, pixels: int, vectors: int) -> Sums:
     """The sums as vectors of four channels, [pixel][vector]."""
     if block.tile_pixels == 1:
         return sums
-    results = []
-    for pixel in range(pixels):
-        half = pixel % 2
-        row = [fn.b.bitcast(s, vector_type(I64, 2)) for s in sums[pixel // 2 * 2 * vectors :][: 2 * vectors]]
-        for vector in range(vectors):
-            channels = shuffle(fn, row[2 * vector], row[2 * vector + 1], [half, 2 + half])
-            results.append(fn.b.bitcast(channels, SUMS))
-    return results
+    pairs = [fn.b.bitcast(after(fn, total, sums[-1:]), vector_type(I64, 2)) for total in sums]
+    results: dict[tuple[int, int], Any] = {}
+    for number, (a, b) in enumerate(zip(pairs[::2], pairs[1::2], strict=True)):
+        pair, vector = divmod(number, vectors)
+        second = shuffle(fn, a, b, [1, 3])
+        first = shuffle(fn, after(fn, a, [second]), b, [0, 2])  # in place of a, which is needed no more
+        results[2 * pair, vector], results[2 * pair + 1, vector] = (
+            fn.b.bitcast(value, SUMS) for value in (first, second)
+        )
+    return [results[pixel, vector] for pixel in range(pixels) for vector in range(vectors)]
 
 
-def zipped(fn: KernelFunction, block: BlockProduct, start: Sums, pixels: int, vectors: int) -> Sums:
-    """The inverse: vectors [pixel][vector] as the instruction has them; a missing pixel repeats the last."""
-    if block.tile_pixels == 1:
-        return start
-    results = []
-    for pixel in range(0, pixels, 2):
-        other = min(pixel + 1, pixels - 1)
-        for column in range(2 * vectors):
-            vector, half = divmod(column, 2)
-            a, b = (fn.b.bitcast(start[p * vectors + vector], vector_type(I64, 2)) for p in (pixel, other))
-            results.append(fn.b.bitcast(shuffle(fn, a, b, [half, 2 + half]), SUMS))
-    return results
+def packed_bias(block: BlockProduct, bias: Array) -> bytes:
+    """int32[channels], a whole number of vectors, as registers of sums begin."""
+    pairs = bias.reshape(-1, CHANNELS // block.tile_pixels)
+    return np.repeat(pairs[:, None], block.tile_pixels, axis=1).tobytes()
 
 
 BLOCK_PRODUCTS: tuple[BlockProduct, ...] = (

@@ -6,9 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qimport.codegen.function import I8, I32, Index, KernelFunction, index
-from qimport.codegen.isa.blocks import REGISTER_BYTES, BlockProduct
+from qimport.codegen.isa.blocks import CHANNELS, REGISTER_BYTES, BlockProduct
 from qimport.codegen.kernels import access, mac
-from qimport.codegen.vector import constant, horizontal, like, retyped, shuffle, vector_type
+from qimport.codegen.vector import (
+    concatenated,
+    constant,
+    horizontal,
+    like,
+    retyped,
+    shuffle,
+    splat,
+    vector_type,
+)
 
 UNROLLED = 4
 """Registers that are copied without a loop."""
@@ -66,6 +75,15 @@ class BlockPanel:
             return fn.loop(0, pixels, 1, pixel, position)
 
         return list(fn.loop(0, tiles, 1, tile, position))
+
+    def owed_by(self, tile: Index, pixel: int, pixels: int) -> Any:
+        """What the pixels of a register of sums owe, in its lanes; a missing pixel is its predecessor."""
+        fn, sharing = self.fn, self.block.tile_pixels
+        amounts = []
+        for number in range(pixel, pixel + sharing):
+            slot = fn.add(fn.mul(tile, self.pixels), min(number, pixels - 1))
+            amounts.append(fn.load(fn.element(self.owed, slot, "int32"), I32, 4))
+        return concatenated(fn, [splat(fn, amount, CHANNELS // sharing) for amount in amounts])
 
     def _following(self, position: Position) -> list[Any]:
         """The position of the next pixel."""

@@ -21,7 +21,6 @@ from qimport.codegen.kernels.block_panel import BlockPanel, tile_bytes
 from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import splat
 from qimport.ir.graph import Array
 from qimport.lower.kernel import Kernel
 
@@ -81,16 +80,18 @@ class Tiling:
     @property
     def table_bytes(self) -> int:
         """Bytes of weights and bias."""
-        return self.weight_bytes + mac.align(self.channel_vectors * REGISTER_BYTES)
+        return self.weight_bytes + mac.align(
+            self.block.vector_registers(self.channel_vectors) * REGISTER_BYTES
+        )
 
     @property
     def instructions(self) -> float:
         """What all tiles take, roughly."""
         units = self.channel_bytes / self.block.unit
         return sum(
-            tiles * blocks * (units * self._step(pixels, vectors) + TILE)
+            tiles * rows * (units * self._step(pixels, vectors) + TILE)
             for pixels, tiles in _parts(self.all_pixels, self.pixels)
-            for vectors, blocks in _parts(self.channel_vectors, self.vectors)
+            for vectors, rows in _parts(self.channel_vectors, self.vectors)
         )
 
     def _step(self, pixels: int, vectors: int) -> float:
@@ -158,7 +159,7 @@ def pack(kernel: Kernel, block: BlockProduct) -> bytes:
     weights, bias = _weights(kernel, block)
     step = tiles.vectors * CHANNELS
     packed = b"".join(block.pack(weights[start : start + step]) for start in range(0, len(weights), step))
-    return packed.ljust(tiles.weight_bytes, b"\0") + bias.tobytes().ljust(mac.align(bias.nbytes), b"\0")
+    return packed.ljust(tiles.weight_bytes, b"\0") + blocks.packed_bias(block, bias)
 
 
 def emit(
@@ -216,12 +217,12 @@ class _BlockKernel:
         """Block ``number`` of channels, of which it has ``outputs``."""
         fn, vectors = self.fn, -(-outputs // CHANNELS)
         channel = fn.mul(number, self.tiles.vectors * CHANNELS)
-        weights = fn.at(fn.tables, fn.mul(channel, self.tiles.channel_bytes))
+        bias = fn.add(self.tiles.weight_bytes, fn.mul(channel, 4 * self.block.tile_pixels))
 
         def tile(place: Index) -> None:
-            sums = self._multiply(
-                place, weights, self._start(place, channel, pixels, vectors), pixels, vectors
-            )
+            start = self._start(fn.at(fn.tables, bias), place, pixels, vectors)
+            weights = fn.at(blocks.reloaded(fn, fn.tables), fn.mul(channel, self.tiles.channel_bytes))
+            sums = self._multiply(place, weights, start, pixels, vectors)
             pixel = fn.add(first, fn.mul(place, pixels))
             if self.finisher.takes_registers:
                 rows = [sums[start : start + vectors] for start in range(0, len(sums), vectors)]
@@ -233,19 +234,22 @@ class _BlockKernel:
 
         fn.loop(0, count, 1, tile)
 
-    def _start(self, tile: Index, channel: Index, pixels: int, vectors: int) -> list[Any]:
-        """The bias, less what the activations of a pixel owe to the zero point of the weights."""
-        fn, type_ = self.fn, blocks.SUMS
-        base = fn.at(fn.tables, fn.add(self.tiles.weight_bytes, fn.mul(channel, 4)))
-        bias = [fn.load(fn.at(base, v * REGISTER_BYTES), type_, REGISTER_BYTES) for v in range(vectors)]
-        start = []
-        for pixel in range(pixels):
-            if self.panel.owed is None:
-                start += bias
-                continue
-            slot = fn.add(fn.mul(tile, self.tiles.pixels), pixel)
-            owed = fn.load(fn.element(self.panel.owed, slot, "int32"), type_.element, 4)
-            start += [fn.b.add(total, splat(fn, owed, CHANNELS)) for total in bias]
+    def _start(self, bias: Any, tile: Index, pixels: int, vectors: int) -> list[Any]:
+        """The bias, less what the activations of a pixel owe to the zero point of the weights.
+
+        It is loaded for every pixel: that takes half the instructions of copies.
+        """
+        fn, block = self.fn, self.block
+        count, start = block.vector_registers(vectors), []
+        for pixel in range(0, pixels, block.tile_pixels):
+            bias = blocks.reloaded(fn, bias)
+            row = [
+                fn.load(fn.at(bias, i * REGISTER_BYTES), blocks.SUMS, REGISTER_BYTES) for i in range(count)
+            ]
+            if self.panel.owed is not None:
+                owed = self.panel.owed_by(tile, pixel, pixels)
+                row = [fn.b.add(total, owed) for total in row]
+            start += row
         return start
 
     def _multiply(
@@ -259,15 +263,15 @@ class _BlockKernel:
 
         def unit(number: Index, depth: int, sums: Sequence[Any]) -> list[Any]:
             here = fn.at(weights, fn.mul(number, vectors * CHANNELS * block.unit))
-            return block.emit(fn, list(sums), self._inputs(x, number, pixels), here, vectors, depth)
+            inputs = [blocks.after(fn, value, sums[-1:]) for value in self._inputs(x, number, pixels)]
+            return block.emit(fn, list(sums), inputs, here, vectors, depth)
 
         def several(number: Index, *sums: Any) -> list[Any]:
             for following in range(unroll):
                 sums = tuple(unit(fn.add(fn.mul(number, unroll), following), block.unit, sums))
             return list(sums)
 
-        sums: Sequence[Any] = blocks.zipped(fn, block, list(start), pixels, vectors)
-        sums = fn.loop(0, whole // unroll, 1, several, sums)
+        sums = fn.loop(0, whole // unroll, 1, several, start)
         for number in range(whole // unroll * unroll, whole):
             sums = unit(number, block.unit, sums)
         if rest:
