@@ -33,6 +33,9 @@ MOST_PIXELS, MOST_VECTORS = 12, 8
 LOOP, TILE = 4, 12
 """Instructions around a step of the inner loop, and around a tile."""
 
+FINISH, STORE = 8, 4
+"""Instructions that make bytes of a vector of sums, and that store what fills a register or a part of it."""
+
 UNROLLED_BYTES = 16
 """Bytes of a pixel in a round of the inner loop."""
 
@@ -89,7 +92,7 @@ class Tiling:
         """What all tiles take, roughly."""
         units = self.channel_bytes / self.block.unit
         return sum(
-            tiles * rows * (units * self._step(pixels, vectors) + TILE)
+            tiles * rows * (units * self._step(pixels, vectors) + TILE + pixels * _finish(vectors))
             for pixels, tiles in _parts(self.all_pixels, self.pixels)
             for vectors, rows in _parts(self.channel_vectors, self.vectors)
         )
@@ -101,6 +104,11 @@ class Tiling:
         products = block.sum_registers(pixels, vectors) * block.instructions
         inputs = block.input_registers(pixels) / 2 + pixels * block.turns
         return products + weights + inputs + LOOP * block.unit / UNROLLED_BYTES
+
+
+def _finish(vectors: int) -> int:
+    """Instructions after the sums of a pixel: whole registers of bytes, then ever smaller parts of one."""
+    return FINISH * vectors + STORE * (vectors // 4 + (vectors % 4).bit_count())
 
 
 def _parts(extent: int, size: int) -> Iterator[tuple[int, int]]:
