@@ -16,6 +16,7 @@ from test_codegen_elementwise import ROUNDINGS, accumulators, factors, kernel_of
 from test_codegen_kernels import WINDOWS, codes, single, softmax_table, window_result
 
 from qimport import prim
+from qimport.codegen.table import choose
 from qimport.codegen.target import target_named
 from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Array, Builder, Value
@@ -149,6 +150,22 @@ def test_emulated_arm64_gives_the_same_bytes(tmp_path: Path) -> None:
 
     wrong = check_emulated(module_of_all("arm64"), [operands(k) for k in KERNELS.values()], tmp_path)
     assert not wrong, [list(KERNELS)[int(name.removeprefix("kernel_"))] for name in wrong]
+
+
+def test_sums_of_bytes_do_not_wrap(tmp_path: Path) -> None:
+    """More bytes than 16 bits hold the sum of, all at one end of their range or anything."""
+    PLATFORMS["arm64"].skip_if_missing()
+    module, operands = KernelModule(target_named("arm64")), []
+    for dtype, ends in (("int8", (-128, 127)), ("uint8", (0, 255))):
+        for axes, shape in (((1,), (2, 523, 1, 27)), ((1, 2), (1, 3, 7, 16)), ((0, 2), (3, 2, 257, 8))):
+            result = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+            kernel = single(prim.Reduce("sum", axes), [TensorType(dtype, shape)], TensorType("int32", result))
+            random = codes(np.random.default_rng(3), dtype, shape)
+            for array in (random, *(np.full(shape, end, dtype) for end in ends)):
+                module.add(kernel, name=f"kernel_{len(operands)}")
+                operands.append([array])
+    assert {choose(emitted.kernel, module.target).name for emitted in module.kernels} == {"reduce_bytes"}
+    assert not check_emulated(module, operands, tmp_path)
 
 
 def test_llvm_has_the_back_ends() -> None:

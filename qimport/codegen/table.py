@@ -16,6 +16,7 @@ from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
 from qimport.codegen.isa.taps import TAP_PRODUCTS, TapProduct
 from qimport.codegen.kernels import (
     SKELETONS,
+    byte_reduce,
     byte_window,
     depthwise_blocks,
     depthwise_tiles,
@@ -156,6 +157,9 @@ MAC_ROWS: tuple[Row, ...] = (
 WINDOW_ROWS = (Row("window_bytes", byte_window.emit, _anywhere, byte_window.applies),)
 """Rows for ``prim.window`` before the generic one."""
 
+REDUCE_ROWS = (Row("reduce_bytes", byte_reduce.emit, lambda target: target.has("neon"), byte_reduce.applies),)
+"""Rows for ``prim.reduce`` before the generic one."""
+
 GENERIC_ROWS = {
     root: Row(f"{emit.__module__.rpartition('.')[2]}_generic", emit, _anywhere)
     for root, emit in SKELETONS.items()
@@ -165,6 +169,7 @@ GENERIC_ROWS = {
 ROWS: dict[type[Operation], tuple[Row, ...]] = {
     **{root: (row,) for root, row in GENERIC_ROWS.items()},
     prim.Window: (*WINDOW_ROWS, GENERIC_ROWS[prim.Window]),
+    prim.Reduce: (*REDUCE_ROWS, GENERIC_ROWS[prim.Reduce]),
     prim.Mac: MAC_ROWS,
 }
 """The rows of every root, best first."""

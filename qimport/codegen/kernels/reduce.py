@@ -24,11 +24,24 @@ PARTS = 8
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
     """Vectors run along the last dimension: through the results if it stays, through the operand if not."""
+    return emit_with(Reduction, preferred_lanes(kernel.graph, target), module, name, kernel, target, layout)
+
+
+def emit_with(
+    reduction_class: type[Reduction],
+    lanes: int,
+    module: Any,
+    name: str,
+    kernel: Kernel,
+    target: Target,
+    layout: TableLayout,
+) -> Any:
+    """Every block of up to ``lanes`` results by a :class:`Reduction` of some class."""
     op, x = kernel.root.op, kernel.root.inputs[0]
     if not isinstance(op, prim.Reduce) or x is None:
         raise CompilerBug(f"{kernel.root.op.NAME} is not a reduction")
     fn = access.start(module, name, kernel, target)
-    reduction = _Reduction(fn, kernel, layout, op, x, preferred_lanes(kernel.graph, target))
+    reduction = reduction_class(fn, kernel, layout, op, x, lanes)
     shape = kernel.result.type.shape
     overlap = not kernel.in_place and not layout.per_channel
 
@@ -42,7 +55,7 @@ def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLa
     return fn.finish()
 
 
-class _Reduction:
+class Reduction:
     """What a reduction kernel knows while its code is written."""
 
     def __init__(
@@ -73,7 +86,7 @@ class _Reduction:
         """``lanes`` neighbouring results."""
         values: dict[Value, Any] = {s.value: s.load(self.fn, position, lanes) for s in self.sources}
         first = access.offset(self.fn, position, self.operand_strides)
-        reduced = self._row_sum(first) if self.along_rows else self._columns(first, lanes)
+        reduced = self._row_sum(first) if self.along_rows else self.columns(first, lanes)
         values[self.kernel.root.outputs[0]] = reduced
         channel = position[-1] if position else 0
         emit_nodes(self.fn, self.kernel.epilogue, values, channel, lanes, self.layout)
@@ -94,7 +107,7 @@ class _Reduction:
             return fused_multiply_add(self.fn, x, constant(x.type, self.factor), total)
         return self.accumulator.step(total, x)
 
-    def _over(self, sizes: Sequence[int], first: Index, totals: list[Any], body: Any) -> list[Any]:
+    def over(self, sizes: Sequence[int], first: Index, totals: list[Any], body: Any) -> list[Any]:
         """Loops over the outer ``sizes`` reduced dimensions around ``body(place, totals) -> totals``."""
 
         def level(axis: int, place: Index, totals: Sequence[Any]) -> Sequence[Any]:
@@ -109,10 +122,10 @@ class _Reduction:
 
         return list(level(0, first, totals))
 
-    def _columns(self, first: Index, lanes: int) -> Any:
+    def columns(self, first: Index, lanes: int) -> Any:
         """Reduced dimensions are walked with one vector of neighbouring columns."""
         start = [self._start(first, lanes)]
-        return self._over(self.sizes, first, start, lambda p, t: [self._step(t[0], p, lanes)])[0]
+        return self.over(self.sizes, first, start, lambda p, t: [self._step(t[0], p, lanes)])[0]
 
     def _row_sum(self, first: Index) -> Any:
         """Vectors along the last dimension, what is left of each row one by one, then across the lanes.
@@ -136,7 +149,7 @@ class _Reduction:
             scalar = self.fn.loop(max(whole, part * PARTS), length, 1, single, totals[1:])
             return [*vector, *scalar]
 
-        vector, scalar = self._over(self.sizes[:-1], first, start, row)
+        vector, scalar = self.over(self.sizes[:-1], first, start, row)
         return self.accumulator.step(scalar, self.accumulator.across(vector)) if whole else scalar
 
     def _parts(self, place: Index, part: int, totals: Sequence[Any]) -> list[Any]:
