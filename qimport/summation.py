@@ -232,7 +232,16 @@ def sum_in_passes(taps: Sequence[Any], zero: Any, add: Callable[[Any, Any], Any]
     return total
 
 
-Blend = Literal["tenth_bits", "eleventh_bits", "steps", "weights", "terms", "quarters"]
+Blend = Literal[
+    "tenth_bits",
+    "eleventh_bits",
+    "steps",
+    "fused_steps",
+    "weights",
+    "fused_weights",
+    "terms",
+    "quarters",
+]
 
 INTEGRAL_BLENDS: tuple[Blend, ...] = ("tenth_bits", "eleventh_bits")
 
@@ -246,7 +255,9 @@ def blend(kind: Blend, corners: Sequence[npt.NDArray[Any]], fy: Any, fx: Any) ->
                        (v + (v > 0 ? 2^19 : -2^19)) / 2^20 toward zero
         eleventh_bits  t = tl*2^11 + (tr-tl)*fx, b likewise; (t*2^11 + (b-t)*fy + 2^21) >> 22
         steps          t = tl + (tr-tl)*fx, b likewise; t + (b-t)*fy
+        fused_steps    the same, each product and sum in one step
         weights        (((0 + tl*(gy*gx)) + tr*(gy*fx)) + bl*(fy*gx)) + br*(fy*fx)
+        fused_weights  the same from tr*(gy*fx) on, each later product and sum in one step: tl, bl, br
         terms          ((((tl*gy)*gx + (bl*fy)*gx) + (tr*gy)*fx) + (br*fy)*fx) + 0
         quarters       ((tl + bl) + (tr + br)) * 0.25
     """
@@ -261,9 +272,17 @@ def blend(kind: Blend, corners: Sequence[npt.NDArray[Any]], fy: Any, fx: Any) ->
     if kind == "steps":
         t, b = tl + (tr - tl) * fx, bl + (br - bl) * fx
         return t + (b - t) * fy
+    if kind == "fused_steps":
+        t, b = (fused_multiply_add(right - left, fx, left) for left, right in ((tl, tr), (bl, br)))
+        return fused_multiply_add(b - t, fy, t)
     if kind == "quarters":
         return ((tl + bl) + (tr + br)) * np.float32(0.25)
     gy, gx = np.float32(1) - fy, np.float32(1) - fx
     if kind == "weights":
         return (((np.float32(0) + tl * (gy * gx)) + tr * (gy * fx)) + bl * (fy * gx)) + br * (fy * fx)
+    if kind == "fused_weights":
+        total = tr * (gy * fx)
+        for pixel, weight in ((tl, gy * gx), (bl, fy * gx), (br, fy * fx)):
+            total = fused_multiply_add(pixel, weight, total)
+        return total
     return (((tl * gy) * gx + (bl * fy) * gx) + (tr * gy) * fx) + (br * fy) * fx + np.float32(0)

@@ -211,7 +211,7 @@ def _div_round(at: Emission, node: Node, op: prim.DivRound) -> Any:
 
 
 def _to_int(at: Emission, node: Node, op: prim.ToInt) -> Any:
-    return to_int32(at.fn, at.operand(node, 0), op.rounding, op.saturate)
+    return to_int32(at.fn, at.operand(node, 0), op.rounding, op.saturate, op.nan_to_zero)
 
 
 EMITTERS: dict[type[Operation], Emitter] = {

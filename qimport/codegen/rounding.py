@@ -38,8 +38,16 @@ def nearest_even(fn: KernelFunction, value: Any) -> Any:
     return fn.b.select(fn.b.fcmp_ordered("<", size, limit), signed, value)
 
 
-def to_int32(fn: KernelFunction, value: Any, rounding: Literal["even", "away"], saturate: bool) -> Any:
+def to_int32(
+    fn: KernelFunction,
+    value: Any,
+    rounding: Literal["even", "away"],
+    saturate: bool,
+    nan_to_zero: bool = False,
+) -> Any:
     """float32 or float64 to int32 as ``prim.to_int`` specifies."""
+    if nan_to_zero:
+        value = fn.b.select(fn.b.fcmp_ordered("ord", value, value), value, like(value, 0.0))
     double = element_of(value.type) == F64
     if rounding == "even":
         value = nearest_even(fn, value)

@@ -13,7 +13,7 @@ from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
 from qimport.lower.float_weighted import emit_activation
 from qimport.lower.rule import Emitter, Use
-from qimport.qnn.dynamic_quantization import BLOCK, DynamicKind
+from qimport.qnn.dynamic_quantization import DynamicKind, block_of
 from qimport.qnn.hybrid import HybridOperation, ScaleOrder
 
 
@@ -30,9 +30,11 @@ def emit_rows(emit: Emitter, x: Value, kind: DynamicKind) -> Rows:
     """:func:`qimport.qnn.dynamic_quantization.quantize_rows` of x [R, K]."""
     low, high = (_extremum(emit, x, extremum) for extremum in ("min", "max"))
     if kind.startswith("symmetric"):
-        return _symmetric(emit, x, low, high, BLOCK if kind == "symmetric" else x.type.shape[1] + 1)
+        return _symmetric(emit, x, low, high, block_of(kind, x.type.shape[1]))
     low, high = emit.binary("min", low, 0.0), emit.binary("max", high, 0.0)
-    return (_asymmetric if kind == "asymmetric" else _delegate)(emit, x, low, high)
+    if kind.startswith("asymmetric"):
+        return _asymmetric(emit, x, low, high, block_of(kind, x.type.shape[1]))
+    return _delegate(emit, x, low, high, kind)
 
 
 def _extremum(emit: Emitter, x: Value, kind: str) -> Value:
@@ -48,7 +50,7 @@ def _symmetric(emit: Emitter, x: Value, low: Value, high: Value, block: int) -> 
     return Rows(codes, None, emit.binary("div", largest, 127.0))
 
 
-def _asymmetric(emit: Emitter, x: Value, low: Value, high: Value) -> Rows:
+def _asymmetric(emit: Emitter, x: Value, low: Value, high: Value, block: int) -> Rows:
     width = emit.binary("sub", high, low)
     step = emit.binary("div", emit.cast(_nonzero(emit, width, 255.0), "float64"), 255.0)
     below, above = (emit.binary("div", emit.cast(end, "float64"), step) for end in (low, high))
@@ -63,23 +65,33 @@ def _asymmetric(emit: Emitter, x: Value, low: Value, high: Value) -> Rows:
     zero_point = emit.clamp(rounded, 0, -128, 127, "int32")
     scale = emit.cast(step, "float32")
     inverse = emit.binary("div", _number(emit, 1, np.float32), scale)
-    codes = emit.binary("add", _rounded(emit, emit.binary("mul", x, inverse)), zero_point)
+    codes = emit.binary("add", _rounded(emit, emit.binary("mul", x, inverse), block), zero_point)
     return Rows(emit.clamp(codes, 0, -128, 127, "int8"), zero_point, scale)
 
 
-def _delegate(emit: Emitter, x: Value, low: Value, high: Value) -> Rows:
+def _delegate(emit: Emitter, x: Value, low: Value, high: Value, kind: DynamicKind) -> Rows:
     span = _nonzero(emit, emit.binary("sub", high, low), 255.0)
     factor = emit.binary("div", _number(emit, 255, np.float32), span)
-    below, above = (emit.binary("mul", end, factor) for end in (low, high))
-    errors = emit.binary("add", emit.binary("sub", below, 128.0), emit.binary("add", above, 127.0))
-    from_low = emit.binary("sub", _number(emit, -128, np.float32), below)
-    from_high = emit.binary("sub", _number(emit, 127, np.float32), above)
+
+    def add(a: Value, c: float) -> Value:
+        """a * factor + c."""
+        if kind == "delegate":
+            return emit.binary("add", emit.binary("mul", a, factor), c)
+        return emit.fma(a, factor, emit.number(c, factor))
+
+    errors = emit.binary("add", add(low, -128.0), add(high, 127.0))
+    ends = (emit.binary("mul", low, -1.0), emit.binary("mul", high, -1.0))
+    from_low, from_high = add(ends[0], -128.0), add(ends[1], 127.0)
     zero = emit.select(emit.compare("greater", errors, 0.0), from_low, from_high)
     zero = emit.binary("min", emit.binary("max", zero, -128.0), 127.0)
     to_int = prim.ToInt("even")
     zero_point = emit.emit(to_int, (zero,), TensorType("int32", zero.type.shape))
-    room = emit.cast(emit.binary("sub", _number(emit, 127, np.int32), zero_point), "float32")
-    scaled = emit.binary("min", emit.binary("mul", x, factor), room)
+    scaled = emit.binary("mul", x, factor)
+    if kind.endswith("away"):
+        to_int = prim.ToInt("away", saturate=True, nan_to_zero=True)
+    else:
+        room = emit.cast(emit.binary("sub", _number(emit, 127, np.int32), zero_point), "float32")
+        scaled = emit.binary("min", scaled, room)
     rounded = emit.emit(to_int, (scaled,), TensorType("int32", scaled.type.shape))
     codes = emit.clamp(emit.binary("add", rounded, zero_point), 0, -128, 127, "int8")
     return Rows(codes, zero_point, emit.binary("div", _number(emit, 1, np.float32), factor))
@@ -95,7 +107,7 @@ def _nonzero(emit: Emitter, x: Value, instead: float) -> Value:
     return emit.select(emit.compare("equal", x, 0.0), other, x)
 
 
-def _rounded(emit: Emitter, scaled: Value, size_of_block: int = BLOCK) -> Value:
+def _rounded(emit: Emitter, scaled: Value, size_of_block: int) -> Value:
     """int32: whole blocks of every row by adding one half, the rest of every row half away from zero."""
     rows, size = scaled.type.shape
     whole = size // size_of_block * size_of_block
@@ -125,7 +137,7 @@ def emit_hybrid(
     ``excess`` gives what is added to the sums.
     """
     size = op.row_size(use.call)
-    rows = emit_rows(emit, emit.reshape(x, (x.type.size // size, size)), op.dynamic_kind(use.call))
+    rows = emit_rows(emit, emit.reshape(x, (x.type.size // size, size)), op.row_kind(use.call))
     acc = emit_row_sums(emit, rows, x.type.shape, as_int8(emit, w), mac)
     more = excess(rows) if excess is not None else None
     if more is not None:
@@ -199,10 +211,12 @@ def apply_scales(
     s_w: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
     bias: Value | None = None,
 ) -> Value:
-    """Float sums times both scales, plus the bias if there is one; ``fused`` needs one."""
+    """Float sums times both scales, plus the bias if there is one; the fused orders need one."""
     weights = emit.constant(np.ascontiguousarray(s_w))
     if order == "fused" and bias is not None:
         return emit.emit(prim.Fma(), (emit.binary("mul", acc, s_x), weights, bias), acc.type)
+    if order == "together_fused" and bias is not None:
+        return emit.fma(acc, emit.binary("mul", s_x, weights), bias)
     if order == "together":
         scaled = emit.binary("mul", acc, emit.binary("mul", s_x, weights))
     elif order == "weights_first":

@@ -41,10 +41,16 @@ def _float(emit: Emitter, op: LogSoftmax, use: Use) -> Value:
     before, after = np.float32(source.quant.scale), np.float32(out.quant.scale)
     top, x, k = _distance(emit, use.operand(0))
     logarithm = _log_of_sum(emit, emit.lut(k, op.exponentials(source.quant.scale)))
-    real_top = emit.binary("mul", emit.cast(top, "float32"), float(before))
-    offset = emit.binary("div", emit.binary("add", real_top, logarithm), float(after))
-    scaled = emit.binary("mul", emit.cast(x, "float32"), float(before / after))
-    difference = emit.binary("sub", scaled, offset)
+    real_top, real = emit.cast(top, "float32"), emit.cast(x, "float32")
+    if use.call.mode.arm64:
+        total = emit.fma(real_top, emit.number(float(before), real_top), logarithm)
+        offset = emit.binary("div", total, float(after))
+        less = emit.binary("mul", offset, -1.0)
+        difference = emit.fma(real, emit.number(float(before / after), real), less)
+    else:
+        total = emit.binary("add", emit.binary("mul", real_top, float(before)), logarithm)
+        offset = emit.binary("div", total, float(after))
+        difference = emit.binary("sub", emit.binary("mul", real, float(before / after)), offset)
     nearest = emit.emit(prim.ToInt("even", True), (difference,), TensorType("int32", x.type.shape))
     return emit.clamp(nearest, out.quant.zero_point, *INTEGER_RANGE[out.dtype], out.dtype)
 

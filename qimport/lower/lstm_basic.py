@@ -52,7 +52,7 @@ def _gates(emit: Emitter, op: BasicLstm, use: Use, joined: Value) -> Value:
     acc = emit.emit(mac, (image, kernel, use.operand(BIAS)), mac.result_type(image.type, kernel.type))
     acc = emit.reshape(acc, (batch, outputs))
     factors = (emit.constant(np.array([number], np.int32)) for number in op.factor(use.call))
-    scaled = emit.emit(prim.Rescale("double_up"), (acc, *factors), acc.type)
+    scaled = emit.emit(prim.Rescale(op.rounding(use.call)), (acc, *factors), acc.type)
     return emit.clamp(scaled, 0, INT16_MIN, INT16_MAX, "int16")
 
 

@@ -14,7 +14,7 @@ from qimport import prim
 from qimport.fixedpoint import INT16_MAX, INT16_MIN
 from qimport.ir.graph import Array, Value
 from qimport.lower.rule import Emitter, Use
-from qimport.qnn.lstm_integer import PEEPHOLE_BLOCK, Factor, IntegerGate, IntegerLstm
+from qimport.qnn.lstm_integer import PEEPHOLE_BLOCK, PROJECTION_BLOCK, Factor, IntegerGate, IntegerLstm
 
 
 class IntegerSteps:
@@ -70,11 +70,22 @@ class IntegerSteps:
         outputs = weights.type.shape[0]
         bias = np.zeros(outputs, np.int32) if self.use.operands[17] is None else self._data(17)
         acc = self._product(hidden, weights, bias, -lstm.hidden_zero)
-        scaled = self._scaled(acc, lstm.projection_factor)
+        scaled = self._projected(acc, lstm.projection_factor)
         code = emit.clamp(emit.binary("add", scaled, lstm.state_zero), 0, -128, 127, "int8")
         if lstm.proj_clip <= 0:
             return code
         return emit.clamp(emit.cast(code, "int32"), 0, -lstm.proj_clip, lstm.proj_clip, "int8")
+
+    def _projected(self, acc: Value, factor: Factor) -> Value:
+        """Sums of the projection, rescaled."""
+        if not self.lstm.arm64:
+            return self._scaled(acc, factor)
+        factors = [self.emit.constant(np.array([number], np.int32)) for number in factor]
+
+        def up(part: Value) -> Value:
+            return self.emit.emit(prim.Rescale("double_up"), (part, *factors), part.type)
+
+        return self.emit.in_blocks(acc, PROJECTION_BLOCK, up, lambda part: self._scaled(part, factor))
 
     def _split(self, gates: Value) -> dict[str, Value]:
         """Each gate's [batch, cells] of the concatenated ones."""

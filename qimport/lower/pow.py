@@ -18,8 +18,12 @@ def lower_pow(emit: Emitter, op: Pow, use: Use) -> Value:
     x = ranked(emit, use.operand(0))
     if op.exponent is not None:
         return emit.reshape(_repeated(emit, x, op.exponent), use.output.shape)
-    power = _of_integers if use.output.dtype == "int32" else _of_floats
-    return emit.reshape(power(emit, x, ranked(emit, use.operand(1))), use.output.shape)
+    exponent = ranked(emit, use.operand(1))
+    if use.output.dtype == "int32":
+        power = _of_integers(emit, x, exponent, saturate=use.call.mode.arm64)
+    else:
+        power = _of_floats(emit, x, exponent)
+    return emit.reshape(power, use.output.shape)
 
 
 def _repeated(emit: Emitter, x: Value, exponent: int) -> Value:
@@ -31,7 +35,7 @@ def _repeated(emit: Emitter, x: Value, exponent: int) -> Value:
     return result
 
 
-def _of_integers(emit: Emitter, base: Value, exponent: Value) -> Value:
+def _of_integers(emit: Emitter, base: Value, exponent: Value, saturate: bool) -> Value:
     """Multiplies by the squares that the exponent's bits choose, in float64."""
     parity = emit.binary("and", exponent, 1)
     many = emit.compare("greater_equal", exponent, 2**SQUARINGS)
@@ -43,7 +47,8 @@ def _of_integers(emit: Emitter, base: Value, exponent: Value) -> Value:
         chosen = emit.compare("not_equal", emit.binary("and", few, 1 << bit), 0)
         result = emit.select(chosen, emit.binary("mul", result, square), result)
         square = emit.binary("mul", square, square)
-    return emit.emit(prim.ToInt("even"), (result,), TensorType("int32", result.type.shape))
+    to_int = prim.ToInt("even", saturate)
+    return emit.emit(to_int, (result,), TensorType("int32", result.type.shape))
 
 
 def _of_floats(emit: Emitter, base: Value, exponent: Value) -> Value:

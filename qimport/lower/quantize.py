@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from qimport import prim
@@ -28,30 +30,31 @@ def lower_quantize(emit: Emitter, op: Quantize, use: Use) -> Value:
     out = use.output
     x = emit.reshape(use.operand(0), out.shape or (1,))
     if out.quant.per_channel:
-        return _quantize_channels(emit, x, out)
+        return _quantize_channels(emit, x, use)
     scale, family = out.quant.scale, op.kernel_family(use.call)
     with np.errstate(over="ignore"):
         inverse = f32(1 / scale)
 
-    def nearest(x: Value, saturate: bool = False) -> Value:
-        return to_int(emit, emit.binary("mul", x, inverse), "even", saturate)
+    def nearest(x: Value) -> Value:
+        return converted(emit, emit.binary("mul", x, inverse), "even", use)
 
     def wide_division(x: Value) -> Value:
-        return to_int(emit, emit.binary("div", emit.cast(x, "float64"), scale), "away")
+        return converted(emit, emit.binary("div", emit.cast(x, "float64"), scale), "away", use)
 
     if family == "xnnpack":
-        codes = nearest(x, saturate=True)
+        codes = to_int(emit, emit.binary("mul", x, inverse), "even", saturate=True)
         result = emit.clamp(codes, out.quant.zero_point, *INTEGER_RANGE[out.dtype], out.dtype)
     elif family == "reference":
-        result = clamp_wrapping(emit, to_int(emit, emit.binary("div", x, scale), "away"), out)
+        result = clamp_wrapping(emit, converted(emit, emit.binary("div", x, scale), "away", use), out)
     else:
         result = clamp_wrapping(emit, emit.in_blocks(x, QUANTIZE_BLOCK, nearest, wide_division), out)
     return emit.reshape(result, out.shape)
 
 
-def _quantize_channels(emit: Emitter, x: Value, out: TensorType) -> Value:
+def _quantize_channels(emit: Emitter, x: Value, use: Use) -> Value:
+    out = use.output
     zeros, scales = channel_factors(out.quant, len(out.shape))
-    codes = to_int(emit, emit.binary("div", x, emit.constant(scales)), "away")
+    codes = converted(emit, emit.binary("div", x, emit.constant(scales)), "away", use)
     shifted = emit.binary("add", codes, emit.constant(zeros.astype(np.int32)))
     return emit.clamp(shifted, 0, *INTEGER_RANGE[out.dtype], out.dtype)
 
@@ -97,7 +100,18 @@ def clamp_wrapping(emit: Emitter, codes: Value, out: TensorType) -> Value:
     return emit.clamp(shifted, 0, *INTEGER_RANGE[out.dtype], out.dtype)
 
 
-def to_int(emit: Emitter, x: Value, rounding: str, saturate: bool = False) -> Value:
+def converted(emit: Emitter, x: Value, rounding: Literal["even", "away"], use: Use) -> Value:
+    """int32 as C converts on the machine of the mode."""
+    return to_int(emit, x, rounding, use.call.mode.arm64, use.call.mode.arm64)
+
+
+def to_int(
+    emit: Emitter,
+    x: Value,
+    rounding: Literal["even", "away"],
+    saturate: bool = False,
+    nan_to_zero: bool = False,
+) -> Value:
     """``prim.to_int``."""
-    op = prim.ToInt("even" if rounding == "even" else "away", saturate)
+    op = prim.ToInt(rounding, saturate, nan_to_zero)
     return emit.emit(op, (x,), TensorType("int32", x.type.shape))

@@ -62,8 +62,11 @@ def _row_sum(emit: Emitter, x: Value, order: RowOrder) -> Value:
 
 def emit_delegate_sum(emit: Emitter, total: Value, form: DelegateSum, dtype: str) -> Value:
     """The delegate's codes for int32 sums."""
-    scaled = emit.binary("mul", emit.cast(total, "float32"), form.factor)
-    shifted = emit.binary("add", scaled, form.offset)
+    real = emit.cast(total, "float32")
+    if form.fused:
+        shifted = emit.fma(real, emit.number(form.factor, real), emit.number(form.offset, real))
+    else:
+        shifted = emit.binary("add", emit.binary("mul", real, form.factor), form.offset)
     to_int = prim.ToInt("even", saturate=True)
     nearest = emit.emit(to_int, (shifted,), TensorType("int32", shifted.type.shape))
     return emit.clamp(nearest, 0, *INTEGER_RANGE[dtype], dtype)

@@ -81,6 +81,11 @@ class Emitter(Builder):
         """``prim.math``."""
         return self.emit(prim.Math(kind), (x,), x.type)
 
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """``prim.fma``."""
+        shape = np.broadcast_shapes(a.type.shape, b.type.shape, c.type.shape)
+        return self.emit(prim.Fma(), (a, b, c), TensorType("float32", shape))
+
     def rescale(self, x: Value, factor: float) -> Value:
         """``prim.rescale`` by one float64 factor, ``double_away``."""
         factors = map(self.constant, fixed_point_factors([factor]))

@@ -6,7 +6,7 @@ import numpy as np
 
 from qimport import prim
 from qimport.ir.graph import Value
-from qimport.ir.types import TensorType
+from qimport.ir.types import INTEGER_RANGE, TensorType
 from qimport.lower.rule import Emitter, Use, plain, rule
 from qimport.numerics import Family
 from qimport.qnn import softmax16
@@ -26,6 +26,8 @@ def lower_softmax(emit: Emitter, op: Softmax, use: Use) -> Value:
         return _int16(emit, x, softmax16.factor(scale, op.beta))
     if op.kernel_family(use.call) == "reference":
         return emit.emit(prim.Softmax("fixed"), (x, emit.constant(op.fixed_table(scale))), out)
+    if op.sums_integers(use.call):
+        return _integer(emit, op, use)
     primitive = prim.Softmax("float", quant.scale, quant.zero_point)
     return emit.emit(primitive, (x, emit.constant(op.float_table(scale))), out)
 
@@ -59,6 +61,31 @@ def _normalized(emit: Emitter, e: Value, order: RowOrder) -> Value:
     """Times the reciprocal of the sums of rows."""
     total = emit.emit(prim.RowSum(order), (e,), TensorType("float32", (*e.type.shape[:-1], 1)))
     return emit.binary("mul", e, emit.binary("div", emit.number(1, total), total))
+
+
+def _integer(emit: Emitter, op: Softmax, use: Use) -> Value:
+    """Exponentials and their sums as integers, a multiplier per row from the bits of a float.
+
+    The inverse is less than 2^-7, as the largest exponential is 65535, so that the exponent of the multiplier
+    is negative and both roundings are one shift, as in MBQM of numbers that are not negative.
+    """
+    x, source, out = use.operand(0), use.call.input(0), use.output
+    top = emit.cast(reduce_rows(emit, "max", x, x.type.dtype), "int32")
+    k = emit.clamp(emit.binary("sub", top, emit.cast(x, "int32")), 0, 0, 255, "uint8")
+    e = emit.lut(k, op.integer_table(source.quant.scale))
+    total = emit.cast(reduce_rows(emit, "sum", e, "int32"), "float32")
+    inverse = emit.binary("div", emit.number(1, total), emit.binary("mul", total, out.quant.scale))
+    bits = emit.emit(prim.Bitcast(), (inverse,), TensorType("int32", inverse.type.shape))
+    significand = emit.binary("or", emit.binary("and", bits, 2**23 - 1), 2**23)
+    multiplier = emit.cast(emit.binary("shift_left", significand, 7), "int64")
+    right = emit.binary("sub", emit.number(126, bits), emit.binary("shift_right", bits, 23))
+    place = emit.cast(emit.binary("add", right, 30), "int64")
+    half = emit.binary("shift_left", emit.number(1, multiplier), place)
+    product = emit.binary("mul", emit.cast(e, "int64"), multiplier)
+    total = emit.binary("add", product, emit.binary("add", half, 1 << 30))
+    shift = emit.cast(emit.binary("add", right, 31), "int64")
+    scaled = emit.cast(emit.binary("shift_right", total, shift), "int32")
+    return emit.clamp(scaled, out.quant.zero_point, *INTEGER_RANGE[out.dtype], out.dtype)
 
 
 def _int16(emit: Emitter, x: Value, factor: float) -> Value:

@@ -19,7 +19,8 @@ def refusals(graph: Graph, numerics: Numerics) -> tuple[Reason, ...]:
     found = []
     for node in remove_dead_nodes(graph).nodes:
         if isinstance(node.op, QnnOperation):
-            sentence = node.op.unsupported(node.call(numerics))
+            call = node.call(numerics)
+            sentence = node.op.unsupported(call) or node.op.unknown(call)
             if sentence is not None:
                 found.append(_reason(node, f"{sentence} (numerics {numerics})"))
         for body in node.bodies:

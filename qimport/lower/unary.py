@@ -12,7 +12,7 @@ from qimport.ir.graph import Value
 from qimport.ir.types import INTEGER_RANGE
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.lower.sigmoid16 import emit_logistic16, emit_tanh16
-from qimport.lower.tables import emit_table
+from qimport.lower.tables import emit_table, emit_table_in_blocks
 from qimport.numerics import Family
 from qimport.qnn.checks import EIGHT_BIT
 from qimport.qnn.hard_swish import HardSwish
@@ -30,7 +30,8 @@ def lower_unary(emit: Emitter, op: UnaryOperation, use: Use) -> Value:
     if x.type.dtype == "float32":
         return _real(emit, op, x, family)
     if x.type.dtype in EIGHT_BIT:
-        return emit_table(emit, op, use)
+        block = op.code_block(use.call)
+        return emit_table_in_blocks(emit, op, use, block) if block else emit_table(emit, op, use)
     return WIDE_INTEGERS[type(op)](emit, op, use)
 
 
@@ -44,7 +45,7 @@ def _real(emit: Emitter, op: UnaryOperation, x: Value, family: Family) -> Value:
 
 
 def _knots(emit: Emitter, op: TabulatedFunction | Rsqrt, use: Use) -> Value:
-    return emit.lut16(use.operand(0), op.knots(use.call.input(0), use.output))
+    return emit.lut16(use.operand(0), op.knots(use.call.input(0), use.output, op.kernels(use.call)))
 
 
 def _scaled(emit: Emitter, x: Value, factor: float, bounds: tuple[int, int]) -> Value:

@@ -7,8 +7,10 @@ import numpy as np
 from qimport import prim
 from qimport.ir.graph import Value
 from qimport.ir.types import TensorType
+from qimport.lower.lost_pairs import emit_lost_pairs
 from qimport.lower.requantization import emit_requantization
 from qimport.lower.rule import Emitter, Use
+from qimport.qnn.lost_pairs import loses_pairs
 from qimport.qnn.weighted import WeightedOperation
 
 
@@ -19,6 +21,8 @@ def emit_weighted(emit: Emitter, op: WeightedOperation, use: Use, x: Value, w: V
         bias = emit.constant(np.zeros(w.type.shape[0], op.accumulator(use.call)))
     w = as_bytes(emit, w)
     acc = emit.emit(mac, (x, w, bias), mac.result_type(x.type, w.type, bias.type.dtype))
+    if loses_pairs(op, use.call):
+        acc = emit_lost_pairs(emit, acc, x, w, mac)
     return emit_requantization(emit, acc, op.requantization(use.call), use.output.dtype)
 
 

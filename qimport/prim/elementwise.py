@@ -103,7 +103,8 @@ class ToInt(Operation):
     """float -> int32.
 
     NaN and results outside int32 give INT32_MIN (``saturate`` False: the x86 conversion), or saturate to the
-    nearer end with NaN at the high end (``saturate`` True).
+    nearer end with NaN at the high end (``saturate`` True) or, with ``nan_to_zero`` as well, as 0 (the ARM
+    conversion).
 
     ``rounding`` is ``even`` or ``away`` (ties). C1 float32 or float64 operand, int32 result, same shape. C2
     ``rounding`` is one of the two.
@@ -113,6 +114,7 @@ class ToInt(Operation):
 
     rounding: Literal["even", "away"]
     saturate: bool = False
+    nan_to_zero: bool = False
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
@@ -127,6 +129,6 @@ class ToInt(Operation):
         with np.errstate(all="ignore"):
             rounded = (np.rint(x) if self.rounding == "even" else fixedpoint.round_away(x)).astype(np.float64)
         if self.saturate:
-            rounded = np.where(np.isnan(rounded), fixedpoint.INT32_MAX, rounded)
+            rounded = np.where(np.isnan(rounded), 0 if self.nan_to_zero else fixedpoint.INT32_MAX, rounded)
             rounded = np.clip(rounded, fixedpoint.INT32_MIN, fixedpoint.INT32_MAX)
         return (fixedpoint.float_to_int32(rounded).astype(np.int32),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from qimport.ir.graph import Call, Operation
-from qimport.numerics import Family
+from qimport.numerics import Family, Mode
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,16 @@ class QnnOperation(Operation):
         """Why this use has no bytes to equal in the call's numerics, as a sentence (default: it has)."""
         return None
 
+    ARM64_FLOATS: ClassVar[tuple[Family, ...]] = ("reference", "builtin", "xnnpack")
+    """Kernel families of which the build for ARM gives the same float32 results, as far as they are known."""
+
+    def unknown(self, call: Call) -> str | None:
+        """Why this use is refused in an ARM mode although the interpreter runs it there."""
+        floats = any(type_.dtype in ("float32", "float16", "complex64") for type_ in call.outputs)
+        if not (call.mode.arm64 and floats) or self.kernel_family(call) in self.ARM64_FLOATS:
+            return None
+        return f"how the ARM build of the interpreter computes {self.TFLITE[0]} of floats is not known"
+
     def ulp_bound(self, call: Call) -> int:
         """Largest distance of float results from the interpreter's in units of the last place (default 0).
 
@@ -37,6 +47,10 @@ class QnnOperation(Operation):
         depends on its build; the docstring of the operation says what was measured.
         """
         return 0
+
+    def kernels(self, call: Call) -> Mode:
+        """The mode with the family that runs this use, for what depends on the machine as well."""
+        return replace(call.mode, family=self.kernel_family(call))
 
     def kernel_family(self, call: Call) -> Family:
         """Whose bytes this use equals; what the delegate leaves alone runs as ``builtin``."""

@@ -73,7 +73,7 @@ class BatchMatmul(MatmulGeometry):
         zero, (low, high) = out.quant.zero_point, INTEGER_RANGE[out.dtype]
         scale = self.scale(call)
         if self.kernel_family(call) == "xnnpack":
-            wraps = zero < 0 and f32(scale) >= 1
+            wraps = zero < 0 and f32(scale) >= 1 and not call.mode.arm64
             return Requantization(
                 "float32_even", (np.array([scale], np.float32),), zero, low, high, wraps=wraps
             )

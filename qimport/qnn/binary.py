@@ -17,6 +17,7 @@ from qimport.qnn.checks import EIGHT_BIT, require_per_tensor
 from qimport.qnn.requantization import (
     ACTIVATIONS,
     Requantization,
+    fixed_point_form,
     is_plain_8bit,
     output_range,
 )
@@ -108,8 +109,9 @@ class Mul(BinaryOperation):
         s    = float32(float32(s_a * s_b) / s_out)
 
     reference, builtin: ``double_away`` (``reference_ops::Mul`` and its optimized form give the same bytes).
-    xnnpack: ``float32_even``, bounds as XNNPACK rounds them; only for s in [2^-16, 2^8), other uses stay with
-    ``builtin``. A ``square`` it tabulates instead, with y = f32(f32(s_a * (a - z_a))^2):
+    xnnpack: ``float32_even``, on ARM ``exact_up_saturated``, bounds as XNNPACK rounds them; only for s in
+    [2^-16, 2^8), other uses stay with ``builtin``. A ``square`` it tabulates instead, with
+    y = f32(f32(s_a * (a - z_a))^2):
 
         code = clamp(rne(f32(f32(y * f32(1 / s_out)) + z_out)), low, high)
 
@@ -200,6 +202,8 @@ class Mul(BinaryOperation):
         zero, (low, high) = call.output.quant.zero_point, self.codes_range(call)
         scale = 0.0 if vanish else self.scale(call)
         if self.kernel_family(call) == "xnnpack":
+            if call.mode.arm64:
+                return Requantization(**fixed_point_form([scale], False), zero_point=zero, low=low, high=high)
             return Requantization("float32_even", (np.array([scale], np.float32),), zero, low, high)
         multiplier, exponent = quantize_multiplier(scale)
         shift = exponent & MAX_LEFT_SHIFT if exponent > MAX_LEFT_SHIFT else exponent

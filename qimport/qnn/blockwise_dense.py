@@ -59,6 +59,7 @@ class BlockwiseDense(QnnOperation):
     """
 
     NAME = "qnn.blockwise_dense"
+    ARM64_FLOATS = ()
     TFLITE = ("FULLY_CONNECTED",)
 
     block: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Call, operation
 from qimport.qnn.geometry import Conv2dGeometry
+from qimport.qnn.requantization import matrix_rounding
 from qimport.qnn.weighted import WeightedOperation
 
 
@@ -21,7 +22,9 @@ class Conv2d(Conv2dGeometry, WeightedOperation):
     reference   s_x * s_w / s_out in float64 (uint8: s_x * s_w rounded to float32), rescale ``double_away``
                 (``reference_integer_ops::ConvPerChannel``, ``reference_ops::Conv``)
     builtin     the same scales; ``double_up`` (ruy), with groups ``double_away`` (the reference kernel runs).
-                Ruy rounds so on CPUs with AVX; without AVX its portable path rounds once.
+                Ruy rounds so on CPUs with AVX; without AVX its portable path rounds once. builtin-arm64:
+                ``exact_up`` in place of ``double_up``, but for one pixel with at least 4 channels of at least
+                8 products each; int16 only with scales under 1
     int64 bias  ``single_up`` in both (``reference_integer_ops::ConvPerChannel``, 16x8)
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256, and several bias scales exactly with several weight scales
@@ -39,5 +42,9 @@ class Conv2d(Conv2dGeometry, WeightedOperation):
         """See the class."""
         if self.accumulator(call) == "int64":
             return "single_up", None, 0
-        ruy = self.kernel_family(call) == "builtin" and self.groups == 1
-        return "double_up" if ruy else "double_away", None, 0
+        if self.kernel_family(call) != "builtin" or self.groups > 1:
+            return "double_away", None, 0
+        rows = call.output.shape[3]
+        depth = call.input(1).size // rows
+        dtype = call.input(0).dtype
+        return matrix_rounding(call.mode, call.output.size // rows, rows, depth, dtype), None, 0

@@ -8,6 +8,7 @@ from typing import ClassVar
 from qimport.fixedpoint import Rounding
 from qimport.ir.graph import Call, operation
 from qimport.qnn.geometry import DenseGeometry, has_bias
+from qimport.qnn.requantization import matrix_rounding
 from qimport.qnn.weighted import WeightedOperation, effective_scales
 
 _PER_BYTE = {"int4": 2, "int2": 4}
@@ -28,6 +29,8 @@ class Dense(DenseGeometry, WeightedOperation):
                 ``double_up`` (ruy). Ruy rounds so on CPUs with AVX; without AVX its portable path rounds
                 once. int16 with an int64 bias, or with
                 weights that have a zero point: as ``reference``. An int16 result of uint8 takes z_out as 0.
+                builtin-arm64: ``exact_up`` in place of ``double_up``, but for one row with N >= 4 and K >= 8;
+                int16 only with scales under 1; what leaves int32 of ``float64_away`` saturates
     xnnpack     every step of the scale in float32, ``float32_even``, bounds as XNNPACK rounds them; requires
                 every effective scale < 256; in uint8 a bias of one scale;
                 takes int4 and int2 weights if rows are whole bytes, int2 only with a scale per row
@@ -59,7 +62,12 @@ class Dense(DenseGeometry, WeightedOperation):
 
     def classic_rounding(self, call: Call) -> tuple[Rounding, Rounding | None, int]:
         """See the class."""
-        return "double_up" if self._runs_ruy(call) else "float64_away", None, 0
+        if not self._runs_ruy(call):
+            arm = call.mode.arm64 and self.kernel_family(call) == "builtin"
+            return "float64_away_saturated" if arm else "float64_away", None, 0
+        rows, depth = call.input(1).shape
+        dtype = call.input(0).dtype
+        return matrix_rounding(call.mode, call.output.size // rows, rows, depth, dtype), None, 0
 
     def accumulator(self, call: Call) -> str:
         """As there; the matrix product of ``builtin`` sums in 32 bits where there is no bias."""

@@ -13,9 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport.fixedpoint import round_away
-from qimport.summation import Float32
+from qimport.summation import Float32, fused_multiply_add
 
-DynamicKind = Literal["symmetric", "symmetric_away", "asymmetric", "delegate"]
+DynamicKind = Literal[
+    "symmetric",
+    "symmetric_away",
+    "asymmetric",
+    "asymmetric_away",
+    "delegate",
+    "delegate_fused",
+    "delegate_fused_away",
+]
 
 BLOCK = 8
 """Elements that the vectorized loops round at a time."""
@@ -42,15 +50,30 @@ def quantize_rows(x: Float32, kind: DynamicKind) -> Codes:
 
     symmetric and asymmetric round whole blocks of eight elements of a row by adding 0.5 in float32 and
     cutting off, which takes the number below 0.5 to 1, and the elements after them half away from zero.
-    symmetric_away rounds all elements half away from zero (``optimized_4bit::BatchQuantizeFloats4Bit``).
+    With ``_away`` all elements round half away from zero (``optimized_4bit::BatchQuantizeFloats4Bit``;
+    the ARM build). delegate_fused finds its zero point with products and sums in one step.
     """
     with np.errstate(all="ignore"):
         if kind.startswith("symmetric"):
-            return _symmetric(x, BLOCK if kind == "symmetric" else x.shape[1] + 1)
-        return (_asymmetric if kind == "asymmetric" else _delegate)(x)
+            return _symmetric(x, block_of(kind, x.shape[1]))
+        if kind.startswith("asymmetric"):
+            return _asymmetric(x, block_of(kind, x.shape[1]))
+        return _delegate(x, kind != "delegate", kind.endswith("away"))
 
 
-def _rounded(scaled: Float32, block: int = BLOCK) -> npt.NDArray[np.int64]:
+def block_of(kind: DynamicKind, size: int) -> int:
+    """Elements that the classic kernels' vectorized loops round at a time; more than ``size`` for none."""
+    return size + 1 if kind.endswith("away") else BLOCK
+
+
+def on_arm64(kind: DynamicKind, away: bool) -> DynamicKind:
+    """How the ARM build does what x86 does as ``kind``; ``away`` is of the delegate's ways."""
+    if kind == "delegate":
+        return "delegate_fused_away" if away else "delegate_fused"
+    return "symmetric_away" if kind.startswith("symmetric") else "asymmetric_away"
+
+
+def _rounded(scaled: Float32, block: int) -> npt.NDArray[np.int64]:
     whole = scaled.shape[1] // block * block
     half = np.where(scaled < 0, np.float32(-0.5), np.float32(0.5))
     result = np.asarray(round_away(scaled.astype(np.float64)))
@@ -71,7 +94,7 @@ def _range(x: Float32) -> tuple[Float32, Float32]:
     return np.minimum(low, np.float32(0)), np.maximum(high, np.float32(0))
 
 
-def _asymmetric(x: Float32) -> Codes:
+def _asymmetric(x: Float32, block: int) -> Codes:
     low, high = _range(x)
     span = high - low
     step = np.where(span == 0, np.float32(255), span).astype(np.float64) / 255.0
@@ -79,18 +102,23 @@ def _asymmetric(x: Float32) -> Codes:
     zero = np.where(128.0 - below < 127.0 + above, -128.0 - below, 127.0 - above)
     zero_point = np.where(span == 0, 0, np.clip(round_away(zero), -128, 127)).astype(np.int64)
     scale = step.astype(np.float32)
-    codes = np.clip(_rounded(x * (np.float32(1) / scale)) + zero_point, -128, 127)
+    codes = np.clip(_rounded(x * (np.float32(1) / scale), block) + zero_point, -128, 127)
     return Codes(codes - zero_point, scale, zero_point)
 
 
-def _delegate(x: Float32) -> Codes:
+def _delegate(x: Float32, fused: bool, away: bool) -> Codes:
     low, high = _range(x)
     span = high - low
     factor = np.float32(255) / np.where(span == 0, np.float32(255), span)
-    below, above = low * factor, high * factor
-    from_low = (below - np.float32(128)) + (above + np.float32(127)) > 0
-    zero = np.where(from_low, np.float32(-128) - below, np.float32(127) - above)
+
+    def add(a: Float32, c: float) -> Float32:
+        """a * factor + c."""
+        return fused_multiply_add(a, factor, np.float32(c)) if fused else a * factor + np.float32(c)
+
+    from_low = add(low, -128) + add(high, 127) > 0
+    zero = np.where(from_low, add(-low, -128), add(-high, 127))
     zero_point = np.rint(np.clip(zero, np.float32(-128), np.float32(127))).astype(np.int64)
     scaled = np.minimum(x * factor, (127 - zero_point).astype(np.float32))
-    codes = np.clip(np.rint(scaled).astype(np.int64) + zero_point, -128, 127)
+    rounded = round_away(x * factor) if away else np.rint(scaled)
+    codes = np.clip(rounded.astype(np.int64) + zero_point, -128, 127)
     return Codes(codes - zero_point, np.float32(1) / factor, zero_point)

@@ -30,6 +30,7 @@ class FloatBatchMatmul(MatmulGeometry):
     """
 
     NAME = "qnn.float_batch_matmul"
+    ARM64_FLOATS = ()
     TFLITE = ("BATCH_MATMUL",)
 
     def verify(self, call: Call) -> None:
@@ -79,6 +80,7 @@ class HybridBatchMatmul(MatmulGeometry):
     """
 
     NAME = "qnn.hybrid_batch_matmul"
+    ARM64_FLOATS = ("reference", "builtin")
     TFLITE = ("BATCH_MATMUL",)
 
     asymmetric: bool = False

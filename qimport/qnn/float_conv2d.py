@@ -36,6 +36,7 @@ class FloatConv2d(Conv2dGeometry, FloatWeighted):
     """
 
     NAME = "qnn.float_conv2d"
+    ARM64_FLOATS = ()
     TFLITE = ("CONV_2D",)
 
     def sums(self, call: Call) -> Sums:

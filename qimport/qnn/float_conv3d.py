@@ -37,6 +37,7 @@ class FloatConv3d(FloatWeighted):
     """
 
     NAME = "qnn.float_conv3d"
+    ARM64_FLOATS = ()
     TFLITE = ("CONV_3D",)
     WEIGHT_AXIS = 4
 

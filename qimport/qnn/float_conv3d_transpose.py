@@ -38,6 +38,7 @@ class FloatConv3dTranspose(FloatWeighted):
     """
 
     NAME = "qnn.float_conv3d_transpose"
+    ARM64_FLOATS = ()
     TFLITE = ("CONV_3D_TRANSPOSE",)
     WEIGHT_AXIS = 3
 

@@ -30,6 +30,7 @@ class FloatDense(DenseGeometry, FloatWeighted):
     """
 
     NAME = "qnn.float_dense"
+    ARM64_FLOATS = ()
     TFLITE = ("FULLY_CONNECTED",)
 
     constant_weights: bool = True

@@ -35,6 +35,7 @@ class FloatDepthwiseConv2d(DepthwiseGeometry, FloatWeighted):
     """
 
     NAME = "qnn.float_depthwise_conv2d"
+    ARM64_FLOATS = ()
     TFLITE = ("DEPTHWISE_CONV_2D",)
 
     constant_weights: bool = True

@@ -32,6 +32,7 @@ class FloatTransposeConv(TransposeConvGeometry, FloatWeighted):
     """
 
     NAME = "qnn.float_transpose_conv"
+    ARM64_FLOATS = ()
     TFLITE = ("TRANSPOSE_CONV",)
 
     def sums(self, call: Call) -> Sums:

@@ -9,18 +9,19 @@ import numpy as np
 from qimport.fixedpoint import Int, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
-from qimport.qnn.dynamic_quantization import Codes, DynamicKind, quantize_rows
+from qimport.qnn.dynamic_quantization import Codes, DynamicKind, on_arm64, quantize_rows
 from qimport.qnn.float_weighted import ACTIVATION_BOUNDS, bias_of, bounds
 from qimport.qnn.geometry import Geometry, has_bias
 from qimport.summation import Float32, fused_multiply_add
 
-ScaleOrder = Literal["together", "weights_first", "input_first", "fused"]
+ScaleOrder = Literal["together", "together_fused", "weights_first", "input_first", "fused"]
 """How a sum meets its two scales s_x and s_w and the bias.
 
-together       acc * (s_x * s_w) + bias
-weights_first  (acc * s_w) * s_x + bias
-input_first    (acc * s_x) * s_w + bias
-fused          acc * s_x, then times s_w plus bias in one rounding
+together        acc * (s_x * s_w) + bias
+together_fused  the same, the last product and the sum in one rounding
+weights_first   (acc * s_w) * s_x + bias
+input_first     (acc * s_x) * s_w + bias
+fused           acc * s_x, then times s_w plus bias in one rounding
 """
 
 
@@ -37,6 +38,15 @@ class HybridOperation(Geometry):
     def dynamic_kind(self, call: Call) -> DynamicKind:
         """How activations are quantized."""
         raise NotImplementedError
+
+    def row_kind(self, call: Call) -> DynamicKind:
+        """The same on the machine of the mode."""
+        kind = self.dynamic_kind(call)
+        return on_arm64(kind, self.packs_rows(call)) if call.mode.arm64 else kind
+
+    def packs_rows(self, call: Call) -> bool:
+        """Whether the delegate quantizes while it packs rows: on cores with dot products, in dense layers."""
+        return False
 
     def row_size(self, call: Call) -> int:
         """Neighbouring elements of x that share a scale."""
@@ -58,7 +68,7 @@ class HybridOperation(Geometry):
     def unbounded(self, call: Call) -> Float32:
         """The result before the activation."""
         x, out = call.array(0), call.output
-        codes = quantize_rows(x.reshape(-1, self.row_size(call)), self.dynamic_kind(call))
+        codes = quantize_rows(x.reshape(-1, self.row_size(call)), self.row_kind(call))
         w = call.array(1).astype(np.int64)
         acc = self.accumulate(codes.centred.reshape(x.shape), w, call).astype(np.int64)
         rows = codes.scale.shape[0]
@@ -108,5 +118,7 @@ def apply_scales(order: ScaleOrder, sums: Float32, s_x: Float32, s_w: Float32, b
         return fused_multiply_add(sums * s_x, s_w, bias)
     if order == "together":
         return np.asarray(sums * (s_x * s_w) + bias)
+    if order == "together_fused":
+        return fused_multiply_add(sums, s_x * s_w, bias)
     first, second = (s_w, s_x) if order == "weights_first" else (s_x, s_w)
     return np.asarray((sums * first) * second + bias)

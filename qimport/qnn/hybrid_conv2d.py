@@ -26,6 +26,8 @@ class HybridConv2d(Conv2dGeometry, HybridOperation):
                          with groups, in builtin without groups as with equal scales. Groups need O scales.
     xnnpack              images as XNNPACK's qd8 quantizes them, pixels where the window is one pixel with
                          stride 1; fma(f32(acc * s_x), s_w, bias)
+    xnnpack-arm64        f32(acc * f32(s_x * s_w)) + bias, but for windows with a single result pixel per
+                         image; little as xnnpack, which is Cortex-A53, not A55
 
     See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8 or int4. C2
     see Conv2dGeometry. C3 w has one scale or O. C4 bias is float32[O]. C5 the activation is one of the
@@ -46,17 +48,26 @@ class HybridConv2d(Conv2dGeometry, HybridOperation):
 
     def row_size(self, call: Call) -> int:
         """An image, or a pixel."""
-        x, (_, kh, kw, _) = call.input(0), call.input(1).shape
+        x = call.input(0)
+        return x.shape[3] if self._delegated_pixels(call) else x.size // x.shape[0]
+
+    def _delegated_pixels(self, call: Call) -> bool:
+        """Whether the delegate runs a dense layer of pixels."""
+        _, kh, kw, _ = call.input(1).shape
         pointwise = (kh, kw) == (1, 1) and self.stride == (1, 1) and self.padding == ((0, 0), (0, 0))
-        if pointwise and self.groups == 1 and self.kernel_family(call) == "xnnpack":
-            return x.shape[3]
-        return x.size // x.shape[0]
+        return pointwise and self.groups == 1 and self.kernel_family(call) == "xnnpack"
+
+    def packs_rows(self, call: Call) -> bool:
+        """See there."""
+        return call.mode.arm64 and not call.mode.little and self._delegated_pixels(call)
 
     def scale_orders(self, call: Call) -> tuple[ScaleOrder, ScaleOrder | None, int]:
         """See the class."""
         family = self.kernel_family(call)
         if family == "xnnpack":
-            return "fused", None, 0
+            apart = call.mode.arm64 and not call.mode.little
+            several = self.packs_rows(call) or call.output.size > call.output.shape[0] * call.output.shape[3]
+            return "together" if apart and several else "fused", None, 0
         portable = family == "reference" or self.groups > 1
         return "weights_first" if portable and self._per_channel(call) else "together", None, 0
 

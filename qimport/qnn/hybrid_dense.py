@@ -52,6 +52,16 @@ def stored_nibbles(w: npt.NDArray[Any]) -> Int:
     return np.where(spoiled, NIBBLE_ZERO + 1, w.astype(np.int64))
 
 
+def rounds_twice(batch: int, outputs: int, depth: int) -> bool:
+    """Whether the classic kernel of ARM cores with dot products rounds products before it adds the bias."""
+    whole = depth % 16 == 0 and outputs % 2 == 0 and outputs >= batch
+    many = batch % 4 == 0 or (batch >= 2 and outputs * depth >= 2**14)
+    if not (whole and many):
+        return False
+    ratio = max(outputs // depth, depth // outputs)
+    return not (batch >= 16 and outputs % 4 == 0 and batch.bit_length() - ratio.bit_length() > 2)
+
+
 @operation
 @dataclass(frozen=True)
 class HybridDense(DenseGeometry, HybridOperation):
@@ -72,6 +82,8 @@ class HybridDense(DenseGeometry, HybridOperation):
                          (``optimized_4bit``); measured
     xnnpack              rows as XNNPACK's qd8 quantizes them whatever ``asymmetric`` says;
                          fma(f32(acc * s_x), s_w, bias). int4 weights are taken for even K only.
+    builtin-arm64        int8: fma(acc, f32(s_x * s_w), bias), but as above where :func:`rounds_twice`
+    xnnpack-arm64        f32(acc * f32(s_x * s_w)) + bias; little as xnnpack, which is Cortex-A53, not A55
 
     See :mod:`qimport.qnn.dynamic_quantization`. C1 x and the result are float32, w is int8 or int4.
     C2 see DenseGeometry. C3 w has one scale or N. C4 bias is float32[N]. C5 the activation is one of the
@@ -121,7 +133,7 @@ class HybridDense(DenseGeometry, HybridOperation):
 
     def exceeds(self, call: Call) -> bool:
         """Whether the kernel mistakes products of weights of -128."""
-        return call.input(1).dtype == "int8" and self.kernel_family(call) != "xnnpack"
+        return call.input(1).dtype == "int8" and self.kernel_family(call) != "xnnpack" and not call.mode.arm64
 
     def excess(self, codes: Codes, w: Int, call: Call) -> Int | int:
         """See the class."""
@@ -129,4 +141,18 @@ class HybridDense(DenseGeometry, HybridOperation):
 
     def scale_orders(self, call: Call) -> tuple[ScaleOrder, ScaleOrder | None, int]:
         """See the class."""
-        return "fused" if self.kernel_family(call) == "xnnpack" else "together", None, 0
+        if self.kernel_family(call) == "xnnpack":
+            return "together" if self.packs_rows(call) else "fused", None, 0
+        outputs, depth = call.input(1).shape
+        twice = not call.mode.arm64 or rounds_twice(call.output.size // outputs, outputs, depth)
+        return "together" if twice else "together_fused", None, 0
+
+    def unknown(self, call: Call) -> str | None:
+        """As there, and the optimized kernel for int4 weights."""
+        if call.mode.arm64 and self.stores_nibbles(call):
+            return "the ARM build's kernel for int4 weights is not known"
+        return super().unknown(call)
+
+    def packs_rows(self, call: Call) -> bool:
+        """See there."""
+        return call.mode.arm64 and not call.mode.little

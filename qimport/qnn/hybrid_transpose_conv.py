@@ -35,6 +35,7 @@ class HybridTransposeConv(TransposeConvGeometry, HybridOperation):
     """
 
     NAME = "qnn.hybrid_transpose_conv"
+    ARM64_FLOATS = ()
     TFLITE = ("TRANSPOSE_CONV",)
 
     def verify(self, call: Call) -> None:

@@ -34,6 +34,7 @@ class L2Normalization(QnnOperation):
     """
 
     NAME = "qnn.l2_normalization"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("L2_NORMALIZATION",)
 
     def verify(self, call: Call) -> None:

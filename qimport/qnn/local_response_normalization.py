@@ -29,6 +29,7 @@ class LocalResponseNormalization(QnnOperation):
     """
 
     NAME = "qnn.local_response_normalization"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("LOCAL_RESPONSE_NORMALIZATION",)
 
     radius: int

@@ -18,6 +18,7 @@ from qimport.qnn.checks import require_normalization
 from qimport.qnn.logarithm import log_of_at_least_one
 from qimport.qnn.softmax import INTEGER_BITS
 from qimport.qnn.unary import rescaled
+from qimport.summation import fused_multiply_add
 
 RESULT = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
 """Scale and zero point of quantized results."""
@@ -60,7 +61,7 @@ class LogSoftmax(QnnOperation):
     2^31) of 1 / m) gives the lowest code, else clamp(rdbpot(D(k) - L, 22) + hi).
     builtin, xnnpack (``optimized_ops::LogSoftmax``), float: L = f32(log(sum of f32(exp(f32(-s_in * k))))),
     the sum in index order; c = f32(s_in / s_out); p = f32(f32(f32(s_in * max(row)) + L) / s_out);
-    clamp(rne(f32(f32(c * x) - p)) + z_out).
+    clamp(rne(f32(f32(c * x) - p)) + z_out); on ARM the sum and the difference are fused with their products.
     float32: f32(f32(v - max(row)) - f32(log(sum of f32(exp(f32(v - max(row))))))), the sum in index order;
     within 1 unit in the last place of the logarithm, as builtin sums in another order: 64 of results that are
     not close to 0.
@@ -123,6 +124,10 @@ class LogSoftmax(QnnOperation):
         top = x.max(-1, keepdims=True)
         e = self.exponentials(call.input(0).quant.scale)[top - x]
         logarithm = real.apply("log", np.cumsum(e, axis=-1, dtype=np.float32)[..., -1:])
-        offset = (before * top.astype(np.float32) + logarithm) / after
-        scaled = np.rint((before / after) * x.astype(np.float32) - offset)
+        if call.mode.arm64:
+            offset = fused_multiply_add(before, top, logarithm) / after
+            scaled = np.rint(fused_multiply_add(before / after, x, -offset))
+        else:
+            offset = (before * top.astype(np.float32) + logarithm) / after
+            scaled = np.rint((before / after) * x.astype(np.float32) - offset)
         return np.asarray(scaled.astype(np.float64) + call.output.quant.zero_point, np.int64)

@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from qimport import fixedpoint as fp
-from qimport.fixedpoint import INT16_MAX, INT16_MIN, Int, f32
+from qimport.fixedpoint import INT16_MAX, INT16_MIN, Int, Rounding, f32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import require_per_tensor
+from qimport.qnn.requantization import matrix_rounding
 
 INPUT, STATE_H, WEIGHTS, BIAS, STATE_C = range(5)
 """Positions of the operands."""
@@ -36,7 +37,7 @@ class BasicLstm(QnnOperation):
 
     With high_mul the rounding 16-bit product (``optimized_ops::LstmCell``, in all modes):
 
-        a = sat16(mbqm_up(sum (w - z_w) ((x, h) - 128) + b, 4096 s_b))      ruy: ties up
+        a = sat16(mbqm_up(sum (w - z_w) ((x, h) - 128) + b, 4096 s_b))      ruy: see matrix_rounding
         i, f, o = logistic(a); g = tanh(a)                                  gemmlowp, Q3.12 to Q0.15
         c = sat16(rdbpot(high_mul(i, g), 4) + high_mul(f, c))
         y = clamp8(rdbpot(high_mul(o, tanh(sat16(2 c))), 8)) + 128
@@ -82,12 +83,18 @@ class BasicLstm(QnnOperation):
         """(multiplier, exponent) of the gates."""
         return fp.quantize_multiplier(f32(4096 * call.input(BIAS).quant.scale))
 
+    @staticmethod
+    def rounding(call: Call) -> Rounding:
+        """Of the gates' matrix product."""
+        (batch, _), (outputs, depth) = call.input(INPUT).shape, call.input(WEIGHTS).shape
+        return matrix_rounding(call.mode, batch, outputs, depth)
+
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The formulas."""
         joined = np.concatenate([call.array(INPUT), call.array(STATE_H)], axis=1)
         w = call.array(WEIGHTS).astype(np.int64) - call.input(WEIGHTS).quant.zero_point
         acc = fp.wrap32((joined.astype(np.int64) - ZERO_POINT) @ w.T + call.array(BIAS))
-        scaled = fp.multiply_by_quantized_multiplier(acc, *self.factor(call), "double_up")
+        scaled = fp.rescale(acc, self.rounding(call), *map(np.array, self.factor(call)))
         gates = np.clip(scaled, INT16_MIN, INT16_MAX)
         admit, update, forget, opening = np.split(gates, 4, axis=1)
         added = fp.rounding_divide_by_pot(

@@ -15,6 +15,7 @@ from qimport.ir.graph import Array, Call
 from qimport.ir.types import TensorType
 from qimport.qnn.checks import require_per_tensor
 from qimport.qnn.lstm_shape import GATES, LstmShape, gate_operand
+from qimport.qnn.quantize import in_blocks
 
 Factor = tuple[int, int]
 """A fixed-point factor: (multiplier, exponent)."""
@@ -24,6 +25,9 @@ GATE_SCALE = 2.0**-12
 
 PEEPHOLE_BLOCK = 16
 """Peephole products in whole blocks of this many are shifted with ties up, the others with ties away."""
+
+PROJECTION_BLOCK = 16
+"""Elements of the flat projection that the ARM build shifts at a time, with ties up."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class IntegerLstm:
     projection_factor: Factor | None
     cell_clip: int
     proj_clip: int
+    arm64: bool
 
     @classmethod
     def of(
@@ -94,6 +99,7 @@ class IntegerLstm:
         gate_scales: Sequence[float],
         hidden: tuple[float, int],
         clips: tuple[float, float],
+        arm64: bool,
     ) -> IntegerLstm:
         """Parameters from types; the caller has checked which operands are there."""
         x, h, c, projection = (_found(inputs, position) for position in (0, 18, 19, 16))
@@ -118,6 +124,7 @@ class IntegerLstm:
             factor,
             int(cell_clip) if clips[0] > 0 else 0,
             int(proj_clip) if clips[1] > 0 else 0,
+            arm64,
         )
 
     def verify(self, call: Call) -> None:
@@ -170,7 +177,11 @@ class IntegerLstm:
             return _sat8(hidden + self.hidden_zero), c
         hidden = _sat8(hidden - self.hidden_zero) + self.hidden_zero
         acc = fp.wrap32(hidden @ projection.T + (0 if bias is None else bias))
-        h = _sat8(fp.wrap32(_mbqm(acc, self.projection_factor) + self.state_zero))
+        scaled = _mbqm(acc, self.projection_factor)
+        if self.arm64:
+            up = fp.multiply_by_quantized_multiplier(acc, *self.projection_factor, "double_up")
+            scaled = in_blocks(PROJECTION_BLOCK, up, scaled)
+        h = _sat8(fp.wrap32(scaled + self.state_zero))
         return (np.clip(h, -self.proj_clip, self.proj_clip) if self.proj_clip > 0 else h), c
 
     def _gate(self, gate: IntegerGate, x: Int, h: Int, operands: Sequence[Int | None]) -> Int:

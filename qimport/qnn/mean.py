@@ -57,7 +57,7 @@ class Mean(Reduction):
     xnnpack, every step rounded to float32; requires a rank up to 6:
 
         c    = (s_x / s_out) * (1 / n)
-        code = clamp(round_even(sum * c + (z_out - (n * z_x) * c)))
+        code = clamp(round_even(sum * c + (z_out - (n * z_x) * c)))      on ARM both sums are fused
 
     int16 always as in reference. int32, int64: the sum in 64 bits (wrapping), divided by n toward zero.
     float32: :func:`qimport.qnn.reduction.delegate_real_sum` with 1 / n in xnnpack, otherwise
@@ -69,6 +69,7 @@ class Mean(Reduction):
     """
 
     NAME = "qnn.mean"
+    ARM64_FLOATS = ()
     TFLITE = ("MEAN",)
 
     def verify(self, call: Call) -> None:

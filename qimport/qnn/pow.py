@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport.elements import broadcast
+from qimport.fixedpoint import float_to_int32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.qnn.base import QnnOperation
@@ -32,7 +33,8 @@ class Pow(QnnOperation):
     operand y (``IntegerExponentPow``): for the bits of e from the second highest on, r = r * r, and
     r = x * r where the bit is set, from r = x. int32 wraps; float32 is clamped to finite numbers each time.
 
-    Otherwise the operands broadcast. int32: in float64; what int32 does not hold gives its smallest number.
+    Otherwise the operands broadcast. int32: in float64; what int32 does not hold gives its smallest number,
+    on ARM the nearest one.
     float32: exp(y * log |x|) in float64, rounded, with the special cases of C's ``pow``; the interpreter
     calls ``powf``, from which 6 in 10000 results were 1 unit in the last place apart.
 
@@ -71,8 +73,9 @@ class Pow(QnnOperation):
             if self.exponent is not None:
                 result = np.asarray(_repeated(x, self.exponent), call.output.numpy)
                 return (result.reshape(call.output.shape),)
-            power = _of_integers if call.output.dtype == "int32" else _of_floats
-            return (power(x, call.array(1)),)
+            if call.output.dtype == "int32":
+                return (_of_integers(x, call.array(1), call.mode.arm64),)
+            return (_of_floats(x, call.array(1)),)
 
 
 def multiplications(exponent: int) -> str:
@@ -90,10 +93,10 @@ def _repeated(x: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]:
     return result
 
 
-def _of_integers(base: npt.NDArray[Any], exponent: npt.NDArray[Any]) -> Array:
+def _of_integers(base: npt.NDArray[Any], exponent: npt.NDArray[Any], saturate: bool) -> Array:
     few = np.where(exponent < 2**SQUARINGS, exponent, 2**SQUARINGS - 2 + (exponent & 1))
     exact = base.astype(np.float64) ** np.maximum(few, 0)
-    return np.asarray(np.where(np.abs(exact) < 2.0**31, exact, -(2.0**31)), np.int32)
+    return float_to_int32(exact, saturate).astype(np.int32)
 
 
 def _of_floats(base: npt.NDArray[Any], exponent: npt.NDArray[Any]) -> Array:

@@ -21,6 +21,7 @@ from qimport.numerics import Family
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT, require_multiplier, require_per_tensor, require_same_shape
 from qimport.qnn.requantization import is_plain_8bit
+from qimport.summation import fused_multiply_add
 
 QUANTIZE_BLOCK = 8
 DEQUANTIZE_BLOCK = 8
@@ -52,6 +53,7 @@ class Quantize(QnnOperation):
     division in float64. ``int`` is the x86 conversion: NaN and what lies outside int32 give -2^31.
     xnnpack: clamp(rne(f32(x * f32(1 / s))) + z), saturating; NaN gives the highest code. 8-bit results only.
     Per channel (``PerChannelQuantize``): as reference in all modes, with s[c] and z[c].
+    builtin-arm64 and per channel in the ARM modes: ``int`` saturates, and NaN gives 0.
 
     C1 the operand is float32, the result one of the listed types. C2 same shape. C3 the result has one scale
     and zero point, or as many as the dimension ``axis`` has indices.
@@ -83,10 +85,10 @@ class Quantize(QnnOperation):
         with np.errstate(all="ignore"):
             nearest = np.rint(x * (np.float32(1) / scale))
             if family == "reference":
-                codes = fp.float_to_int32(fp.round_away(x / scale))
+                codes = fp.float_to_int32(fp.round_away(x / scale), saturate=call.mode.arm64)
             elif family == "builtin":
                 leftover = fp.round_away(x.astype(np.float64) / scale.astype(np.float64))
-                codes = fp.float_to_int32(in_blocks(QUANTIZE_BLOCK, nearest, leftover))
+                codes = fp.float_to_int32(in_blocks(QUANTIZE_BLOCK, nearest, leftover), call.mode.arm64)
             else:
                 wide = np.where(np.isnan(nearest), fp.INT32_MAX, nearest.astype(np.float64))
                 codes = np.clip(wide, fp.INT32_MIN, fp.INT32_MAX).astype(np.int64)
@@ -167,8 +169,8 @@ class Dequantize(QnnOperation):
     """Codes -> float32: f32((x - z) * s).
 
     Per tensor: so in reference and xnnpack; builtin in block 8 of 8-bit tensors
-    f32(f32(x * s) + f32(-z * s)). Per channel: f32((x - z[c]) * s[c]) in all modes. float16 (no
-    quantization): widened exactly.
+    f32(f32(x * s) + f32(-z * s)), on ARM fma(x, s, f32(-z * s)). Per channel: f32((x - z[c]) * s[c]) in all
+    modes. float16 (no quantization): widened exactly.
 
     ``stored`` says that the operand is a constant of the file: of int8 ones the delegate asks the builtin
     kernel for the floats when it loads the file.
@@ -207,7 +209,10 @@ class Dequantize(QnnOperation):
         with np.errstate(all="ignore"):
             real = (x.astype(np.int64) - zeros).astype(np.float32) * scales
             if self.kernel_family(call) == "builtin" and self.has_blocks(call):
-                body = x.astype(np.float32) * scales + (-zeros).astype(np.float32) * scales
+                offset = (-zeros).astype(np.float32) * scales
+                body = x.astype(np.float32) * scales + offset
+                if call.mode.arm64:
+                    body = fused_multiply_add(x, scales, offset)
                 real = in_blocks(DEQUANTIZE_BLOCK, body, real)
         return (np.asarray(real, np.float32),)
 

@@ -204,6 +204,7 @@ class Sum(Reduction):
     """
 
     NAME = "qnn.sum"
+    ARM64_FLOATS = ()
     TFLITE = ("SUM",)
 
     def verify(self, call: Call) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from qimport.fixedpoint import Int, f32
 from qimport.ir.check import require
@@ -159,14 +160,19 @@ class Reduction(QnnOperation):
 
 @dataclass(frozen=True)
 class DelegateSum:
-    """code = clamp(round_even(float32(float32(sum) * factor) + offset)), each step in float32."""
+    """code = clamp(round_even(float32(float32(sum) * factor) + offset)), each step in float32.
+
+    ``fused``: the product and the sum in one step, as on ARM.
+    """
 
     factor: float
     offset: float
+    fused: bool
 
     def codes(self, total: Int, output: TensorType) -> Array:
         """Codes for sums of codes."""
-        scaled = total.astype(np.float32) * np.float32(self.factor) + np.float32(self.offset)
+        add = fused_multiply_add if self.fused else _multiply_add
+        scaled = add(total.astype(np.float32), np.float32(self.factor), np.float32(self.offset))
         return np.asarray(np.clip(np.rint(scaled), *INTEGER_RANGE[output.dtype]), output.numpy)
 
 
@@ -176,4 +182,10 @@ def delegate_sum(call: Call, count: int, divisor: int) -> DelegateSum:
     factor = f32(x.scale / out.scale)
     if divisor != 1:
         factor = f32(factor * f32(1 / divisor))
-    return DelegateSum(factor, f32(out.zero_point - f32(f32(count * x.zero_point) * factor)))
+    add = fused_multiply_add if call.mode.arm64 else _multiply_add
+    offset = add(np.float32(-count * x.zero_point), np.float32(factor), np.float32(out.zero_point))
+    return DelegateSum(factor, float(offset), call.mode.arm64)
+
+
+def _multiply_add(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    return np.asarray(np.multiply(a, b) + c, np.float32)

@@ -12,7 +12,7 @@ from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.numerics import Family
+from qimport.numerics import Mode
 from qimport.qnn.checks import EIGHT_BIT, require_multiplier
 from qimport.qnn.unary import UnaryOperation, everywhere, rescaled
 
@@ -37,7 +37,7 @@ class BoundedIdentity(UnaryOperation):
         if call.output.dtype != "float32":
             require_multiplier("C3", call.input(0), call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The formula of the class."""
         before, after = source.quant, target.quant
         scaled = rescaled(x - before.zero_point, fp.f32(before.scale / after.scale))
@@ -55,6 +55,7 @@ class Relu(BoundedIdentity):
     """max(v, 0); see :class:`BoundedIdentity`."""
 
     NAME = "qnn.relu"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU",)
     TYPES = ("int8", "uint8", "int16", "float32")
     REAL = everywhere("relu")
@@ -66,6 +67,7 @@ class Relu6(BoundedIdentity):
     """min(max(v, 0), 6); see :class:`BoundedIdentity`."""
 
     NAME = "qnn.relu6"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU6",)
     TYPES = ("int8", "uint8", "int16", "float32")
     REAL = everywhere("relu6")
@@ -77,6 +79,7 @@ class ReluN1To1(BoundedIdentity):
     """min(max(v, -1), 1); see :class:`BoundedIdentity`."""
 
     NAME = "qnn.relu_n1_to_1"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU_N1_TO_1",)
     REAL = everywhere("relu_n1_to_1")
 
@@ -87,6 +90,7 @@ class Relu0To1(BoundedIdentity):
     """min(max(v, 0), 1); see :class:`BoundedIdentity`. The delegate takes none."""
 
     NAME = "qnn.relu_0_to_1"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("RELU_0_TO_1",)
     DELEGATED = ()
     REAL = everywhere("relu_0_to_1")
@@ -154,17 +158,17 @@ class LeakyRelu(UnaryOperation):
                 return (np.where(x < 0, scaled, x),)
             return (np.where(x > 0, x, scaled),)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The formula of the kernel family."""
         d = x - source.quant.zero_point
-        if family == "xnnpack":
+        if kernels.family == "xnnpack":
             positive, negative = (int(np.rint(256 * slope)) for slope in self.slopes_xnnpack(source, target))
             scaled = (d * np.where(d >= 0, positive, negative) + 128) >> 8
         else:
             p, n = self.factors(source, target)
             if n >= 0:
                 small = rescaled(d, n)
-            elif source.dtype == "int16" and family == "builtin":
+            elif source.dtype == "int16" and kernels.family == "builtin":
                 small = rescaled(-d, -n)
             else:
                 small = -rescaled(d, -n)

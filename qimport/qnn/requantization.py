@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qimport import fixedpoint as fp
 from qimport.fixedpoint import Int, Rounding
 from qimport.ir.graph import Array
 from qimport.ir.types import TensorType
-from qimport.numerics import Family
+from qimport.numerics import Family, Mode
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 """Fused activations, named as in the schema."""
@@ -25,6 +27,7 @@ class Requantization:
     the fixed-point roundings, (scale,) float32 or float64 otherwise; each has one element or one per channel
     (last dimension). Channels from ``leftover_from`` on round as ``leftover``, if that is given. ``wraps``
     adds the zero point modulo 2^32: an out-of-range rescale then does not stay at its end of int32.
+    ``late_shifts``, one per channel, shift what was rescaled left, saturating.
     """
 
     rounding: Rounding
@@ -35,6 +38,7 @@ class Requantization:
     leftover: Rounding | None = None
     leftover_from: int = 0
     wraps: bool = False
+    late_shifts: npt.NDArray[np.int32] | None = None
 
     def rounded_as(self, rounding: Rounding) -> Requantization:
         """The same with another rounding throughout."""
@@ -51,7 +55,7 @@ class Requantization:
         if self.leftover is not None:
             rest = fp.rescale(acc, self.leftover, *self.factors)
             result[..., self.leftover_from :] = rest[..., self.leftover_from :]
-        return result
+        return result if self.late_shifts is None else fp.saturate32(result << self.late_shifts)
 
     def codes(self, acc: Int, output: TensorType) -> Array:
         """Output codes for accumulators."""
@@ -65,6 +69,27 @@ def fixed_point_factors(scales: Sequence[float]) -> tuple[Array, Array]:
     """Multipliers and exponents (TFLite ``QuantizeMultiplier``) of float64 scales."""
     pairs = [fp.quantize_multiplier(scale) for scale in scales]
     return np.array([m for m, _ in pairs], np.int32), np.array([e for _, e in pairs], np.int32)
+
+
+VECTOR_ROWS, VECTOR_DEPTH = 4, 8
+"""What ruy on ARM asks for to multiply a matrix with a vector by a kernel of its own."""
+
+
+def matrix_rounding(mode: Mode, columns: int, rows: int, depth: int, dtype: str = "int8") -> Rounding:
+    """How ruy rounds 32-bit sums of ``depth`` products; ``columns`` results have ``rows`` channels each.
+
+    On ARM the product of an 8-bit matrix and a vector runs a kernel of its own, which rounds twice.
+    """
+    one_vector = columns == 1 and rows >= VECTOR_ROWS and depth >= VECTOR_DEPTH and dtype != "int16"
+    return "double_up" if one_vector or not mode.arm64 else "exact_up"
+
+
+def fixed_point_form(scales: Sequence[float], narrow: bool) -> dict[str, Any]:
+    """Rounding and factors of XNNPACK's fixed-point requantization on ARM."""
+    if not narrow:
+        return {"rounding": "exact_up_saturated", "factors": fixed_point_factors(scales)}
+    pairs = np.array([fp.narrow_multiplier(scale) for scale in scales], np.int32)
+    return {"rounding": "narrow_up", "factors": (pairs[:, 0], pairs[:, 1])}
 
 
 def output_range(activation: str, output: TensorType, family: Family) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from qimport.ir.graph import Array, Call, operation
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import EIGHT_BIT
 from qimport.qnn.requantization import is_plain_8bit
-from qimport.summation import INTEGRAL_BLENDS, Blend, blend
+from qimport.summation import INTEGRAL_BLENDS, Blend, blend, fused_multiply_add
 
 Int32 = npt.NDArray[np.int32]
 
@@ -120,10 +120,13 @@ class ResizeBilinear(Resize):
     high = min(low + 1, extent - 1), weight p - low; 8 bits: round_even(2048 * weight) and ``eleventh_bits``,
     float32: ``steps``.
 
+    On ARM products and sums are fused: ``fused_weights``, ``fused_steps``, and (i + 0.5) * s - 0.5 above.
+
     :func:`qimport.summation.blend` has the blends. The constraints are those of :class:`Resize`.
     """
 
     NAME = "qnn.resize_bilinear"
+    ARM64_FLOATS = ("xnnpack",)
     TFLITE = ("RESIZE_BILINEAR",)
     DTYPES = ("int8", "uint8", "int16", "float32")
 
@@ -139,25 +142,33 @@ class ResizeBilinear(Resize):
         """How neighbours are blended."""
         x, family = call.input(0), self.kernel_family(call)
         if family == "xnnpack":
-            return "eleventh_bits" if x.dtype in EIGHT_BIT else "steps"
+            steps: Blend = "fused_steps" if call.mode.arm64 else "steps"
+            return "eleventh_bits" if x.dtype in EIGHT_BIT else steps
         if x.dtype in ("int8", "int16"):
             return "tenth_bits"
         if family == "reference":
             return "terms"
         twice = call.output.shape[1:3] == (2 * x.shape[1], 2 * x.shape[2])
         plain = not (self.align_corners or self.half_pixel_centers)
-        return "quarters" if x.dtype == "float32" and twice and plain else "weights"
+        if x.dtype == "float32" and twice and plain:
+            return "quarters"
+        return "fused_weights" if call.mode.arm64 else "weights"
 
     def line(self, call: Call, axis: int) -> Line:
         """Neighbours and weights along a dimension (1: rows, 2: columns)."""
         extent, count, rule = call.input(0).shape[axis], call.output.shape[axis], self.rule(call)
         if rule == "tenth_bits":
             return self._integral(extent, count)
-        if rule in ("eleventh_bits", "steps"):
+        if rule in ("eleventh_bits", "steps", "fused_steps"):
             return self._delegated(extent, count, rule)
         steps = np.arange(count).astype(np.float32)
         scale = self.scale(extent, count)
-        p = (steps + HALF) * scale - HALF if self.half_pixel_centers else steps * scale
+        if not self.half_pixel_centers:
+            p = steps * scale
+        elif call.mode.arm64:
+            p = fused_multiply_add(steps + HALF, scale, -HALF)
+        else:
+            p = (steps + HALF) * scale - HALF
         low, high = np.maximum(np.floor(p), 0), np.minimum(np.ceil(p), extent - 1)
         return Line(low.astype(np.int32), high.astype(np.int32), p - low.astype(np.float32))
 

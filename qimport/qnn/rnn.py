@@ -47,6 +47,7 @@ class Rnn(QnnOperation):
     """
 
     NAME = "qnn.rnn"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = (
         "RNN",
         "UNIDIRECTIONAL_SEQUENCE_RNN",

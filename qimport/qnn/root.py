@@ -13,7 +13,7 @@ from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.graph import operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.numerics import Family
+from qimport.numerics import Family, Mode
 from qimport.qnn.interpolation import interpolated, knots
 from qimport.qnn.unary import Float32, UnaryOperation, everywhere, real_values
 
@@ -31,12 +31,13 @@ class Sqrt(UnaryOperation):
     """
 
     NAME = "qnn.sqrt"
+    ARM64_FLOATS = ("reference", "builtin")
     TFLITE: ClassVar[tuple[str, ...]] = ("SQRT",)
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("sqrt"), "xnnpack": "sqrt_of_estimate"}
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The formula of the class."""
         root = np.sqrt(np.maximum(real_values(x, source), np.float32(0)))
         whole = np.trunc(root / np.float32(target.quant.scale)).astype(np.float64)
@@ -58,15 +59,16 @@ class Rsqrt(UnaryOperation):
     """
 
     NAME = "qnn.rsqrt"
+    ARM64_FLOATS = ("reference", "builtin")
     TFLITE: ClassVar[tuple[str, ...]] = ("RSQRT",)
     TYPES = ("int8", "int16", "float32")
     DELEGATED = ("float32",)
     REAL: ClassVar[Mapping[Family, real.Kind]] = {**everywhere("rsqrt"), "xnnpack": "rsqrt_of_estimate"}
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The formula of the element type."""
         if source.dtype == "int16":
-            return interpolated(x, self.knots(source, target))
+            return interpolated(x, self.knots(source, target, kernels))
         product = fp.f32(fp.f32(np.sqrt(np.float32(source.quant.scale))) * target.quant.scale)
         multiplier, exponent = fp.quantize_multiplier(1 / product)
         value = x - source.quant.zero_point
@@ -75,7 +77,7 @@ class Rsqrt(UnaryOperation):
         codes = fp.multiply_by_quantized_multiplier(t, multiplier, exponent - 20) + target.quant.zero_point
         return np.where(value <= 0, 127, np.clip(codes, *INTEGER_RANGE[target.dtype]))
 
-    def knots(self, source: TensorType, target: TensorType) -> Int:
+    def knots(self, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The table of the int16 kernel."""
         highest = np.float32(INTEGER_RANGE["int16"][1]) * np.float32(target.quant.scale)
 
@@ -83,4 +85,4 @@ class Rsqrt(UnaryOperation):
             return np.where(v > 0, real.apply("rsqrt", v), highest)
 
         with np.errstate(all="ignore"):
-            return knots(function, source, target)
+            return knots(function, source, target, kernels.arm64)

@@ -13,7 +13,7 @@ from qimport import real
 from qimport.fixedpoint import Int
 from qimport.ir.graph import Array, Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.numerics import Family
+from qimport.numerics import Family, Mode
 from qimport.qnn.checks import QUANTIZED, require_multiplier
 from qimport.qnn.unary import UnaryOperation, everywhere, rescaled
 
@@ -41,7 +41,7 @@ class Abs(UnaryOperation):
         if call.output.dtype in QUANTIZED:
             require_multiplier("C3", call.input(0), call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The formula of the class."""
         if source.dtype == "int32":
             return np.asarray(fp.wrap32(np.abs(x)), np.int64)
@@ -63,6 +63,7 @@ class Neg(UnaryOperation):
     """
 
     NAME = "qnn.neg"
+    ARM64_FLOATS = ("reference", "builtin")
     TFLITE: ClassVar[tuple[str, ...]] = ("NEG",)
     TYPES = ("int8", "int16", "int32", "int64", "float32")
     DELEGATED = ("float32",)

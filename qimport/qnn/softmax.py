@@ -72,6 +72,10 @@ class Softmax(QnnOperation):
     inverse = f32(1 / f32(sum * s_out)); int8, int16 results: clamp(round_away(f32(e * inverse)) + z_out);
     uint8: clamp(trunc(f32(f32(e * inverse) + 0.5))).
 
+    builtin-arm64, results of the operand's type, integers: t = f32(exp(f32(f32(s_in * beta) * -k)));
+    E = min(65535, trunc(f32(t * 65535) + 0.5)), the sum in float64; S = sum of E modulo 2^32;
+    (m, e) = quantize_multiplier(f32(1 / f32(S * s_out))); clamp(MBQM(E, m, e) + z_out), ``double_away``.
+
     int16: :func:`qimport.qnn.softmax16.softmax`.
     float32: e = exp(f32(f32(v - max(row)) * beta)). reference: glibc's ``expf``, over the sum in index order.
     builtin: :func:`qimport.real.eigen.exp_in_packets` in packets of four elements of the flat tensor, and
@@ -86,6 +90,7 @@ class Softmax(QnnOperation):
     """
 
     NAME = "qnn.softmax"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
 
     beta: float
@@ -128,8 +133,16 @@ class Softmax(QnnOperation):
         if call.input(0).dtype == "int16":
             codes = softmax16.softmax(call.array(0).astype(np.int64), call.input(0).quant.scale, self.beta)
             return (codes.astype(np.int16),)
-        codes = self._fixed(call) if self.kernel_family(call) == "reference" else self._float(call)
+        if self.sums_integers(call):
+            codes = self._integer(call)
+        else:
+            codes = self._fixed(call) if self.kernel_family(call) == "reference" else self._float(call)
         return (np.clip(codes, *INTEGER_RANGE[call.output.dtype]).astype(call.output.numpy),)
+
+    def sums_integers(self, call: Call) -> bool:
+        """Whether the kernel of the ARM build for equal 8-bit types runs."""
+        x, out = call.input(0), call.output
+        return call.mode.arm64 and x.dtype in EIGHT_BIT and x.dtype == out.dtype
 
     def xnnpack_takes(self, call: Call) -> bool:
         """float32 with a beta of 1."""
@@ -166,6 +179,25 @@ class Softmax(QnnOperation):
             factor = -np.float32(scale) * np.float32(self.beta)
             powers = (factor * np.arange(256, dtype=np.float32)).astype(np.float64)
         return np.asarray(np.exp(powers), np.float32)
+
+    def integer_table(self, scale: float) -> Array:
+        """Exponentials in units of 1 / 65535 by k."""
+        with np.errstate(over="ignore"):
+            factor = np.float32(scale) * np.float32(self.beta)
+            powers = (factor * -np.arange(256, dtype=np.float32)).astype(np.float64)
+        exponentials = np.exp(powers).astype(np.float32) * np.float32(65535)
+        steps = np.trunc(exponentials.astype(np.float64) + 0.5)
+        return np.asarray(np.minimum(steps, 65535), np.int32)
+
+    def _integer(self, call: Call) -> Int:
+        x, out = call.array(0).astype(np.int64), call.output
+        e = self.integer_table(call.input(0).quant.scale).astype(np.int64)[x.max(-1, keepdims=True) - x]
+        total = fp.wrap32(e.sum(-1, keepdims=True)).astype(np.float32)
+        inverse = np.float32(1) / (total * np.float32(out.quant.scale))
+        fraction, exponent = np.frexp(inverse)
+        multiplier = np.ldexp(fraction.astype(np.float64), 31).astype(np.int64)
+        scaled = fp.multiply_by_quantized_multiplier(e, multiplier, exponent)
+        return np.asarray(scaled + out.quant.zero_point)
 
     def _fixed(self, call: Call) -> Int:
         x, lowest = call.array(0).astype(np.int64), INTEGER_RANGE[call.output.dtype][0]

@@ -83,6 +83,7 @@ class Svdf(QnnOperation):
     """
 
     NAME = "qnn.svdf"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("SVDF",)
 
     rank: int

@@ -13,7 +13,7 @@ from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Call, operation
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.numerics import Family
+from qimport.numerics import Family, Mode
 from qimport.qnn import sigmoid16
 from qimport.qnn.interpolation import interpolated, knots
 from qimport.qnn.unary import Float32, UnaryOperation, everywhere, real_values, tabulated
@@ -33,20 +33,21 @@ class TabulatedFunction(UnaryOperation):
     TABLE: ClassVar[Mapping[Family, real.Kind]]
     """f in each kernel family."""
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The formula of the class."""
         if source.dtype == "int16":
-            return interpolated(x, self.knots(source, target))
-        return tabulated(self.function(real_values(x, source), target, family), target, family)
+            return interpolated(x, self.knots(source, target, kernels))
+        real_results = self.function(real_values(x, source), target, kernels.family)
+        return tabulated(real_results, target, kernels.family)
 
     def function(self, v: Float32, target: TensorType, family: Family) -> Float32:
         """f, rounded to float32."""
         return real.apply(self.TABLE[family], v)
 
-    def knots(self, source: TensorType, target: TensorType) -> Int:
+    def knots(self, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The table of the int16 kernel."""
         with np.errstate(all="ignore"):
-            return knots(lambda v: self.function(v, target, "reference"), source, target)
+            return knots(lambda v: self.function(v, target, "reference"), source, target, kernels.arm64)
 
 
 @operation
@@ -60,6 +61,7 @@ class Elu(TabulatedFunction):
     """
 
     NAME = "qnn.elu"
+    ARM64_FLOATS = ("builtin",)
     TFLITE: ClassVar[tuple[str, ...]] = ("ELU",)
     TYPES = ("int8", "float32")
     DELEGATED = ("int8", "float32")
@@ -125,6 +127,7 @@ class Gelu(TabulatedFunction):
     """
 
     NAME = "qnn.gelu"
+    ARM64_FLOATS = ("xnnpack",)
     TFLITE: ClassVar[tuple[str, ...]] = ("GELU",)
     TYPES = ("int8", "uint8", "int16", "float32")
     DELEGATED = ("float32",)
@@ -162,6 +165,7 @@ class Logistic(TabulatedFunction):
     """
 
     NAME = "qnn.logistic"
+    ARM64_FLOATS = ()
     TFLITE: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
     TYPES = ("int8", "uint8", "int16", "float32")
     DELEGATED = ("int8", "uint8", "float32")
@@ -182,11 +186,11 @@ class Logistic(TabulatedFunction):
         super().verify(call)
         require_result_scale("C3", "LOGISTIC", call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The table, or the int16 kernel's arithmetic."""
         if source.dtype == "int16":
-            return sigmoid16.logistic(x, source.quant.scale, family)
-        return super().codes(x, source, target, family)
+            return sigmoid16.logistic(x, source.quant.scale, kernels.family)
+        return super().codes(x, source, target, kernels)
 
 
 @operation
@@ -202,6 +206,7 @@ class Tanh(TabulatedFunction):
     """
 
     NAME = "qnn.tanh"
+    ARM64_FLOATS = ("xnnpack",)
     TFLITE: ClassVar[tuple[str, ...]] = ("TANH",)
     TYPES = ("int8", "uint8", "int16", "float32")
     DELEGATED = ("int8", "uint8", "float32")
@@ -218,11 +223,11 @@ class Tanh(TabulatedFunction):
         if call.output.dtype == "int16":
             require_result_scale("C3", "TANH", call.output)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
         """The table, or the int16 kernel's arithmetic."""
         if source.dtype == "int16":
-            return sigmoid16.tanh(x, source.quant.scale, family)
-        return super().codes(x, source, target, family)
+            return sigmoid16.tanh(x, source.quant.scale, kernels.family)
+        return super().codes(x, source, target, kernels)
 
 
 def require_result_scale(label: str, what: str, out: TensorType) -> None:

@@ -18,7 +18,7 @@ from qimport.fixedpoint import Int
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
 from qimport.ir.types import INTEGER_RANGE, TensorType
-from qimport.numerics import Family
+from qimport.numerics import Family, Mode
 from qimport.qnn.base import QnnOperation
 from qimport.qnn.checks import (
     EIGHT_BIT,
@@ -27,6 +27,7 @@ from qimport.qnn.checks import (
     require_same_dtype,
     require_same_shape,
 )
+from qimport.qnn.quantize import in_blocks
 
 Float32 = npt.NDArray[np.float32]
 
@@ -108,15 +109,21 @@ class UnaryOperation(QnnOperation):
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
         """The function of the family for floats, the formula of codes for everything else."""
-        x, out = call.input(0), call.output
+        x = call.input(0)
         if x.dtype == "float32":
             return (self._real(call.array(0), self.kernel_family(call)),)
-        codes = code_range(x.dtype) if x.dtype in EIGHT_BIT else call.array(0).astype(np.int64)
-        with np.errstate(all="ignore"):
-            results = self.codes(codes, x, out, self.kernel_family(call)).astype(out.numpy)
-        if x.dtype in EIGHT_BIT:
-            return (results[call.array(0).astype(np.int64) - codes[0]],)
+        if x.dtype not in EIGHT_BIT:
+            return (self._codes(call.array(0).astype(np.int64), call, self.kernels(call)),)
+        places, codes = call.array(0).astype(np.int64) - INTEGER_RANGE[x.dtype][0], code_range(x.dtype)
+        results = self._codes(codes, call, self.kernels(call))[places]
+        if block := self.code_block(call):
+            leftover = self._codes(codes, call, Mode("reference"))[places]
+            results = in_blocks(block, results, leftover)
         return (results,)
+
+    def _codes(self, codes: Int, call: Call, kernels: Mode) -> Array:
+        with np.errstate(all="ignore"):
+            return self.codes(codes, call.input(0), call.output, kernels).astype(call.output.numpy)
 
     def _real(self, x: Array, family: Family) -> Array:
         kind = self.real_function(family)
@@ -137,8 +144,12 @@ class UnaryOperation(QnnOperation):
         """The entry of ``LEFTOVERS``, if any."""
         return self.LEFTOVERS.get(family)
 
-    def codes(self, x: Int, source: TensorType, target: TensorType, family: Family) -> Int:
-        """The result's codes for operand codes ``x``, in the kernels of ``family``."""
+    def code_block(self, call: Call) -> int:
+        """Elements of 8 bits per block of the kernel, the reference kernel computes the others; 0: none."""
+        return 0
+
+    def codes(self, x: Int, source: TensorType, target: TensorType, kernels: Mode) -> Int:
+        """The result's codes for operand codes ``x``, in these kernels."""
         raise NotImplementedError
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from qimport.fixedpoint import Rounding, f32, quantize_multiplier, wrap32
+from qimport.fixedpoint import Int, Rounding, f32, quantize_multiplier, wrap32
 from qimport.ir.check import require
 from qimport.ir.graph import Array, Call
 from qimport.ir.types import Quantization, TensorType
 from qimport.qnn.checks import require_per_tensor
-from qimport.qnn.geometry import Geometry, has_bias
+from qimport.qnn.geometry import Geometry, SlidingWindow, has_bias
+from qimport.qnn.lost_pairs import LOST, loses_pairs, lost_pairs
 from qimport.qnn.requantization import (
     ACTIVATIONS,
     Requantization,
     fixed_point_factors,
+    fixed_point_form,
     is_plain_8bit,
     output_range,
 )
@@ -37,6 +41,9 @@ class WeightedOperation(Geometry):
     xnnpack, int8: a product with the effective scale that falls below int32 wraps when a negative z_out is
     added, and gives the high bound (GEMM kernels on CPUs with AVX-512; elsewhere they saturate). Depthwise
     kernels saturate: those for groups of one input and one output channel and at most 25 taps.
+
+    xnnpack-arm64, int8: depthwise kernels lose :mod:`qimport.qnn.lost_pairs`. uint8:
+    ``exact_up_saturated``, on little cores ``narrow_up``, but in depthwise kernels.
     """
 
     WEIGHT_TYPES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -64,6 +71,10 @@ class WeightedOperation(Geometry):
         """Rounding, leftover rounding and first leftover channel of the kernels without delegate."""
         raise NotImplementedError
 
+    def late_shifts(self, call: Call) -> npt.NDArray[np.int32] | None:
+        """Left shifts per scale of kernels that multiply first; None where there are none."""
+        return None
+
     def wants_matching_bias(self, call: Call) -> bool:
         """Whether the delegate fails on several scales for only one of weights and bias."""
         return True
@@ -84,8 +95,14 @@ class WeightedOperation(Geometry):
         if has_bias(call):
             acc = acc + call.array(2).astype(np.int64)
         if self.accumulator(call) == "int32":
-            acc = wrap32(acc)
+            acc = wrap32(acc - self.lost(call))
         return (self.requantization(call).codes(acc, call.output),)
+
+    def lost(self, call: Call) -> Int | int:
+        """What the kernel's sums are smaller by than the exact ones: see :mod:`qimport.qnn.lost_pairs`."""
+        if not isinstance(self, SlidingWindow) or not loses_pairs(self, call):
+            return 0
+        return LOST * lost_pairs(self, call)
 
     def requantization(self, call: Call) -> Requantization:
         """How accumulators become codes in the call's numerics."""
@@ -93,17 +110,28 @@ class WeightedOperation(Geometry):
         low, high = output_range(self.activation, call.output, family)
         zero = self.result_zero_point(call)
         if family == "xnnpack":
-            factors = (np.array(xnnpack_scales(call), np.float32),)
-            # Under 1 no accumulator leaves int32; too large ones are cut off before the zero point is added.
-            wraps = zero < 0 and max(xnnpack_scales(call)) >= 1 and not self.is_depthwise(call)
-            return Requantization("float32_even", factors, zero, low, high, wraps=wraps)
+            return self._delegated(call, Requantization("float32_even", (), zero, low, high))
         rounding, leftover, first = self.classic_rounding(call)
         scales = self.classic_scales(call)
-        if rounding == "float64_away":
+        if rounding.startswith("float64"):
             # Under one half no int32 accumulator can reach the ends of int32, so nothing can wrap.
             wraps = max(scales) > 0.5 and zero != 0
             return Requantization(rounding, (np.array(scales),), zero, low, high, wraps=wraps)
-        return Requantization(rounding, fixed_point_factors(scales), zero, low, high, leftover, first)
+        multiplier, exponent = fixed_point_factors(scales)
+        late = self.late_shifts(call)
+        factors = (multiplier, exponent if late is None else np.minimum(exponent, 0))
+        return Requantization(rounding, factors, zero, low, high, leftover, first, late_shifts=late)
+
+    def _delegated(self, call: Call, form: Requantization) -> Requantization:
+        """``form`` as the delegate computes it."""
+        scales = xnnpack_scales(call)
+        if call.mode.arm64 and call.input(0).dtype == "uint8":
+            narrow = call.mode.little and not self.is_depthwise(call)
+            return replace(form, **fixed_point_form(scales, narrow))
+        # Under 1 no accumulator leaves int32; too large ones are cut off before the zero point is added.
+        reaches = form.zero_point < 0 and max(scales) >= 1 and not self.is_depthwise(call)
+        wraps = reaches and not call.mode.arm64
+        return replace(form, factors=(np.array(scales, np.float32),), wraps=wraps)
 
     def xnnpack_takes(self, call: Call) -> bool:
         """Whether types and storage are what the delegate asks for.
@@ -129,10 +157,8 @@ class WeightedOperation(Geometry):
 
     def unsupported(self, call: Call) -> str | None:
         """Why there are no bytes to equal: the delegate takes the use, then fails to load the file."""
-        if self.accumulator(call) == "int64" and self.classic_rounding(call)[0] == "single_up":
-            return _too_large_for_single_rounding(max(self.classic_scales(call)))
         if self.kernel_family(call) != "xnnpack":
-            return None
+            return self._out_of_reach(call)
         largest = max(xnnpack_scales(call))
         if largest >= XNNPACK_SCALE_LIMIT:
             product = f"input scale * weight scale / output scale is {largest:g}"
@@ -142,6 +168,17 @@ class WeightedOperation(Geometry):
             if (counts[0] > 1) != (counts[1] > 1):
                 found = "the weights have {} and the bias {} scales".format(*counts)
                 return f"{found}; the XNNPACK delegate requires as many, or the file does not load"
+        return None
+
+    def _out_of_reach(self, call: Call) -> str | None:
+        """Why the classic kernels shift by counts that mean nothing, or wrap where it is not known how."""
+        rounding, _, _ = self.classic_rounding(call)
+        largest = max(self.classic_scales(call))
+        if rounding == "single_up":
+            return _too_large_for_single_rounding(largest)
+        if rounding == "exact_up" and call.input(0).dtype == "int16" and largest >= 1:
+            # Under 1 no product leaves int32, where the 64-bit kernels would wrap and ``exact_up`` does not.
+            return f"input scale * weight scale / output scale is {largest:g}; expected less than 1 on ARM"
         return None
 
     def verify(self, call: Call) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from qimport import prim
 from qimport.codegen.elementwise import preferred_lanes
 from qimport.codegen.function import ELEMENTS, F32, I32, I64, Index, KernelFunction
+from qimport.codegen.fused import fused_multiply_add
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -171,6 +172,22 @@ class _Blend:
             return self.b.fadd(first, self.b.fmul(self.b.fsub(second, first), weight))
 
         return step(step(tl, tr, fx), step(bl, br, fx), fy)
+
+    def _fused_steps(self, corners: list[Any], fy: Any, fx: Any) -> Any:
+        tl, tr, bl, br = corners
+
+        def step(first: Any, second: Any, weight: Any) -> Any:
+            return fused_multiply_add(self.fn, self.b.fsub(second, first), weight, first)
+
+        return step(step(tl, tr, fx), step(bl, br, fx), fy)
+
+    def _fused_weights(self, corners: list[Any], fy: Any, fx: Any) -> Any:
+        tl, tr, bl, br = corners
+        b, (gy, gx) = self.b, self._complements(fy, fx)
+        total = b.fmul(tr, b.fmul(gy, fx))
+        for value, down, across in ((tl, gy, gx), (bl, fy, gx), (br, fy, fx)):
+            total = fused_multiply_add(self.fn, value, b.fmul(down, across), total)
+        return total
 
     def _weights(self, corners: list[Any], fy: Any, fx: Any) -> Any:
         tl, tr, bl, br = corners
