@@ -16,7 +16,7 @@ from qimport.frontend.ops import IMPORTERS
 from qimport.frontend.schema import read_model
 from qimport.ir.graph import OPERATIONS
 from qimport.lower.supported import require_supported
-from qimport.numerics import X86_NUMERICS, Numerics
+from qimport.numerics import MODES, Numerics
 from qimport.qnn.base import QnnOperation
 
 FOLDER = Path(__file__).resolve().parent
@@ -35,14 +35,23 @@ outside its constraints is refused by `qimport check` with the reason.
 The specifications below are the docstrings of the operations. C1, C2, ... are the constraints the verifier
 checks; `reference`, `builtin` and `xnnpack` are the numerics modes. Where the XNNPACK delegate does not take
 a use, its bytes in mode `xnnpack` are those of `builtin`.
+
+`builtin-arm64` and `xnnpack-arm64` are the same configurations of the interpreter's build for 64-bit ARM, on
+cores with dot products (measured on a Neoverse-N1). Where a specification does not name them they compute as
+`builtin` and `xnnpack`. `xnnpack-arm64-little` is a Cortex-A53; a Cortex-A55 differs from it where
+activations are floats and weights are integers. Cores without dot products equal `builtin-arm64` unless
+weights and activations of -128 (uint8: 0) meet in pairs, whose products overflow there; in `xnnpack-arm64`
+that happens to the int8 weights of a Cortex-A72. There is no mode for the reference kernels on ARM: they give
+the bytes of `reference`, but for rare rounding of RESIZE_BILINEAR uint8, of EXP, LOG and GELU int16 and of
+LSTM projections, for numbers beyond int32 that become integers, and for hybrid FULLY_CONNECTED.
 """
 
 TYPES_HEAD = """## Types
 
 Element types of operands and results, as the random models of `tests/one_operator` draw them and compare
 them with the interpreter in each numerics mode: `exact` is every byte, a number is the largest distance of
-floats in units of the last place, `refused` that the mode has no bytes to equal. A dash is an
-operand left out.
+floats in units of the last place, `refused` that the mode has no bytes to equal or, in the ARM modes, that
+they are not known. A dash is an operand left out.
 """
 
 HELPERS_HEAD = f"""## What objects need
@@ -53,6 +62,9 @@ Architecture, which every compiler brings along (libgcc, compiler-rt): division,
 and 64-bit integers, arithmetic on float64 where the processor has none. They are exact, so the outputs stay
 the same.
 """
+
+TABLE_MODES: tuple[Numerics, ...] = tuple(name for name, mode in MODES.items() if not mode.little)
+"""Modes with a column of their own."""
 
 SEEDS = range(40)
 """Random models of each generator that the table of types is made from."""
@@ -88,7 +100,7 @@ def supported_operators() -> str:
         links = ", ".join(f"[`{anchored}`](#{anchor(anchored)})" for anchored in found)
         rows.append((f"`{name}`", versions, links or "a constant, or what a state of the graph holds"))
     parts = [NOTE, OPERATORS_HEAD, table(("operator", "versions", "imports as"), rows)]
-    parts += [TYPES_HEAD, table(("operator", "operands", "results", *X86_NUMERICS), combinations())]
+    parts += [TYPES_HEAD, table(("operator", "operands", "results", *TABLE_MODES), combinations())]
     parts += [specification(name, op) for name, op in operations.items()]
     shared = {base.__name__: base for op in operations.values() for base in bases(op)}
     parts.append("## Common parts")
@@ -109,7 +121,7 @@ def combinations() -> list[tuple[str, ...]]:
             model = draw_model(name, seed)
             types = signature(model.file)
             verdicts = found.setdefault(types, {})
-            for mode in X86_NUMERICS:
+            for mode in TABLE_MODES:
                 if verdicts.get(mode, REFUSED) == REFUSED:
                     verdicts[mode] = verdict(model, mode)
     return [(f"`{name}`", *types, *verdicts.values()) for (name, *types), verdicts in sorted(found.items())]
