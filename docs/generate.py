@@ -182,6 +182,10 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
+RUN_BY = {"wasm32": "wasmtime"}
+"""What runs targets whose programs no processor runs."""
+
+
 def targets() -> str:
     """docs/targets.md."""
     rows = []
@@ -189,7 +193,9 @@ def targets() -> str:
         target = target_named(name)
         features = " ".join(sorted(target.features)) or "none"
         platform = PLATFORMS.get(name)
-        tested = f"{platform.core} of {platform.emulator}" if platform else "the machine itself"
+        tested = (
+            f"{platform.core} of {platform.emulator}" if platform else RUN_BY.get(name, "the machine itself")
+        )
         rows.append((f"`{name}`", description, target.triple, features, tested))
     architectures = [
         (

@@ -38,7 +38,8 @@ class Platform:
 
     ``gcc`` are the prefixes of cross compilers, in order of preference; ``options`` tell them and clang about
     the target, ``zig`` are those of ``zig cc``; ``{cpu}`` in them is LLVM's name of the processor, with
-    underscores for zig. ``hosted``: there is an operating system with a C library, and so shared libraries.
+    underscores for zig, ``lld`` is LLVM's linker. ``hosted``: there is an operating system with a C library,
+    and so shared libraries.
     """
 
     pattern: str
@@ -46,6 +47,7 @@ class Platform:
     options: tuple[str, ...]
     zig: tuple[str, ...]
     hosted: bool = True
+    lld: str = "ld.lld"
 
 
 _SOFT = ("-mcpu={cpu}", "-mthumb", "-mfloat-abi=softfp")
@@ -77,7 +79,7 @@ PLATFORMS: tuple[Platform, ...] = (
         ("-target", "thumb-freestanding-eabi", "-mcpu={cpu}"),
         hosted=False,
     ),
-    Platform("wasm32-*", (), (), ("-target", "wasm32-wasi"), hosted=False),
+    Platform("wasm32-*", (), (), ("-target", "wasm32-wasi"), hosted=False, lld="wasm-ld"),
 )
 """In order: the first that matches counts."""
 
@@ -189,9 +191,10 @@ def require_linker(target: Target) -> Tool:
 
 def missing_compiler(target: Target) -> str:
     """A sentence: what was looked for, and how to get one."""
-    names = [f"{prefix}-gcc" for prefix in platform_of(target).gcc]
+    row = platform_of(target)
+    names = [f"{prefix}-gcc" for prefix in row.gcc]
     native = ["cc", "gcc"] if is_native(target) else []
-    looked = ", ".join([*native, *names, "clang", "ld.lld"])
+    looked = ", ".join([*native, *names, "clang", row.lld])
     return (
         f"no compiler or linker for {target.name} is installed (looked for {looked} and zig); "
         f"install one, `pip install 'qimport[cross]'`, or name one in {OVERRIDE}"
@@ -232,7 +235,8 @@ def _has_c_library(compiler: Tool) -> bool:
 
 def _linkers(target: Target) -> Iterator[Tool]:
     """Linkers without a compiler around them."""
-    names = ["ld.lld", *(f"{prefix}-ld" for prefix in platform_of(target).gcc)]
+    row = platform_of(target)
+    names = [row.lld, *(f"{prefix}-ld" for prefix in row.gcc)]
     for name in [*names, *(["ld"] if is_native(target) else [])]:
         if shutil.which(name):
             yield Tool(name, (name,), is_driver=False)

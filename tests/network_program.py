@@ -6,28 +6,22 @@ systems without memory protection known bytes around each of them must stay.
 
 from __future__ import annotations
 
-import subprocess
+import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from command_line import succeed
+from emulator import HOST, PLATFORMS, Platform
 
-from qimport.codegen.target import target_named
+from qimport.artefact import TensorInfo
 from qimport.compiler import Compilation
 from qimport.ir.graph import Array
-from qimport.toolchain import require_compiler
+from qimport.toolchain import platform_of
 
-EMULATORS: dict[str, tuple[str, ...]] = {
-    "arm64": ("qemu-aarch64", "-cpu", "cortex-a53"),
-    "arm64-dotprod": ("qemu-aarch64", "-cpu", "neoverse-n1"),
-    "arm64-i8mm": ("qemu-aarch64", "-cpu", "max,sme=off"),
-}
-"""Target -> what runs its programs, as a processor that has little more than the target says."""
-
-SECONDS = 120
-"""How long a program may run."""
+NAME = "network"
 
 PAGES = r"""
 #include <sys/mman.h>
@@ -50,14 +44,56 @@ static struct room take(size_t bytes, size_t align, int at_end) {
   return room;
 }
 
-static void protect(const struct room *room) {
+/* From now on the memory can only be read. */
+static void protect(struct room *room) {
   need(mprotect(room->pages + room->page, room->inner, PROT_READ) == 0);
 }
 
-static void give_back(const struct room *room) {
+static void give_back(struct room *room) {
   need(munmap(room->pages, room->inner + 2 * room->page) == 0);
 }
 """
+"""Memory where an operating system protects it."""
+
+MARGINS = r"""
+struct room {
+  char *data, *memory, *copy;
+  size_t bytes;
+};
+
+enum { MARGIN = 256, FILLING = 0x3c };
+
+/* Memory between margins of known bytes; the second time at an odd address, where `align` permits. */
+static struct room take(size_t bytes, size_t align, int again) {
+  struct room room;
+  room.memory = malloc(bytes + 2 * MARGIN);
+  need(room.memory != NULL);
+  memset(room.memory, FILLING, bytes + 2 * MARGIN);
+  room.data = room.memory + MARGIN / 2;
+  room.data += (align - (size_t)room.data % align) % align;
+  if (again && align == 1 && (size_t)room.data % 2 == 0) ++room.data;
+  room.copy = NULL;
+  room.bytes = bytes;
+  return room;
+}
+
+/* From now on the bytes must stay. */
+static void protect(struct room *room) {
+  room->copy = malloc(room->bytes + 1);
+  need(room->copy != NULL);
+  memcpy(room->copy, room->data, room->bytes);
+}
+
+static void give_back(struct room *room) {
+  const char *byte, *end = room->memory + room->bytes + 2 * MARGIN;
+  for (byte = room->memory; byte < room->data; ++byte) need(*byte == FILLING);
+  for (byte = room->data + room->bytes; byte < end; ++byte) need(*byte == FILLING);
+  need(room->copy == NULL || memcmp(room->copy, room->data, room->bytes) == 0);
+  free(room->copy);
+  free(room->memory);
+}
+"""
+"""Memory where nothing protects it: whoever writes beside a tensor is found when it is given back."""
 
 DRIVER = r"""
 #define _GNU_SOURCE
@@ -67,97 +103,104 @@ DRIVER = r"""
 #include <string.h>
 
 static void need(int condition) {
-  if (!condition) exit(1);
+  if (!condition) exit(3);
 }
-ROOMS
+MEMORY
 static const size_t input_bytes[] = {INPUTS}, output_bytes[] = {OUTPUTS};
 
-/* Reads the inputs of every call and writes the outputs of every call, first and second time. */
+/* network CALLS IN OUT: reads the inputs and writes the outputs of every call, all of it twice. */
 int main(int argc, char **argv) {
   struct room arena, in[NETWORK_INPUTS + 1], out[NETWORK_OUTPUTS + 1];
   const void *inputs[NETWORK_INPUTS + 1];
   void *outputs[NETWORK_OUTPUTS + 1];
-  size_t total = 0;
-  int i, call, at_end, calls = atoi(argv[argc - 1]);
-  char *content, *next;
+  int i, call, again, calls;
+  FILE *source, *sink;
 
-  for (i = 0; i < NETWORK_INPUTS; ++i) total += input_bytes[i];
-  content = malloc(total * calls + 1);
-  need(content != NULL && fread(content, 1, total * calls, stdin) == total * calls);
-  for (at_end = 0; at_end < 2; ++at_end) {
-    arena = take(NETWORK_ARENA_BYTES, NETWORK_ARENA_ALIGNMENT, at_end);
+  need(argc == 4);
+  calls = atoi(argv[1]);
+  sink = fopen(argv[3], "wb");
+  need(sink != NULL);
+  for (again = 0; again < 2; ++again) {
+    source = fopen(argv[2], "rb");
+    need(source != NULL);
+    arena = take(NETWORK_ARENA_BYTES, NETWORK_ARENA_ALIGNMENT, again);
 #ifdef NETWORK_STATE_BYTES
     need(network_reset(arena.data) == NETWORK_OK);
 #endif
-    for (call = 0, next = content; call < calls; ++call) {
-      for (i = 0; i < NETWORK_INPUTS; next += input_bytes[i++]) {
-        in[i] = take(input_bytes[i], 1, at_end);
-        inputs[i] = memcpy(in[i].data, next, input_bytes[i]);
+    for (call = 0; call < calls; ++call) {
+      for (i = 0; i < NETWORK_INPUTS; ++i) {
+        in[i] = take(input_bytes[i], 1, again);
+        inputs[i] = in[i].data;
+        need(fread(in[i].data, 1, input_bytes[i], source) == input_bytes[i]);
         protect(&in[i]);
       }
       for (i = 0; i < NETWORK_OUTPUTS; ++i) {
-        out[i] = take(output_bytes[i], 1, at_end);
+        out[i] = take(output_bytes[i], 1, again);
         outputs[i] = memset(out[i].data, 0x5a, output_bytes[i]);
       }
       need(network_run(inputs, outputs, arena.data) == NETWORK_OK);
       for (i = 0; i < NETWORK_OUTPUTS; ++i) {
-        need(fwrite(out[i].data, 1, output_bytes[i], stdout) == output_bytes[i]);
+        need(fwrite(out[i].data, 1, output_bytes[i], sink) == output_bytes[i]);
         give_back(&out[i]);
       }
       for (i = 0; i < NETWORK_INPUTS; ++i) give_back(&in[i]);
     }
     give_back(&arena);
+    need(fclose(source) == 0);
   }
-  return 0;
+  return fclose(sink) != 0;
 }
 """
 
 
 @dataclass(frozen=True)
 class NetworkProgram:
-    """A linked program and the tensors it reads and writes."""
+    """A linked program and the tensors it writes."""
 
-    command: tuple[str | Path, ...]
-    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    platform: Platform
+    program: Path
+    outputs: tuple[TensorInfo, ...]
 
     def run(self, sequence: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Outputs of successive calls from the initial state; both placements must give the same."""
-        content = b"".join(array.tobytes() for arrays in sequence for array in arrays)
-        command = [*self.command, str(len(sequence))]
-        done = subprocess.run(command, input=content, capture_output=True, timeout=SECONDS, check=False)
-        assert done.returncode == 0, f"the program ended with {done.returncode}: {done.stderr.decode()}"
-        half = len(done.stdout) // 2
-        assert done.stdout[:half] == done.stdout[half:], "outputs depend on where the memory lies"
-        return self._calls(done.stdout[:half], len(sequence))
-
-    def _calls(self, content: bytes, calls: int) -> list[list[Array]]:
-        results, position = [], 0
-        for _ in range(calls):
-            arrays = []
-            for shape, dtype in self.outputs:
-                count = int(np.prod(shape))
-                arrays.append(np.frombuffer(content, dtype, count, position).reshape(shape))
-                position += count * dtype.itemsize
-            results.append(arrays)
-        assert position == len(content)
+        """Outputs of successive calls from the initial state, which must be the same in both placements."""
+        folder = self.program.parent
+        (folder / "in.raw").write_bytes(b"".join(array.tobytes() for arrays in sequence for array in arrays))
+        self.platform.run(self.program, str(len(sequence)), "in.raw", "out.raw")
+        content = (folder / "out.raw").read_bytes()
+        first, second = content[: len(content) // 2], content[len(content) // 2 :]
+        assert first == second, "outputs depend on where the memory lies"
+        stream = io.BytesIO(first)
+        results = [[read_array(stream, info) for info in self.outputs] for _ in sequence]
+        assert not stream.read()
         return results
 
 
 def build_network(stages: Compilation, folder: Path) -> NetworkProgram:
     """The program of a model for the target of ``stages``: this machine's, or one that has an emulator."""
-    target, numerics = stages.options.target, stages.options.numerics
-    names = ("--target", target.name, "--numerics", numerics, "--name", "network")
-    succeed("build", stages.source, "-o", folder, *names)
-    objects = folder / "network.o"
-    sizes = [
-        ", ".join([*(str(np.dtype(t.dtype).itemsize * int(np.prod(t.shape))) for t in tensors), "0"])
-        for tensors in (stages.inputs, stages.outputs)
-    ]
-    source = DRIVER.replace("ROOMS", PAGES)
-    source = source.replace("{INPUTS}", f"{{{sizes[0]}}}").replace("{OUTPUTS}", f"{{{sizes[1]}}}")
+    platform = PLATFORMS.get(stages.options.target.name, HOST)
+    objects = build_objects(stages, folder)
+    source = DRIVER.replace("MEMORY", PAGES if platform_of(stages.options.target).hosted else MARGINS)
+    for word, tensors in (("INPUTS", stages.inputs), ("OUTPUTS", stages.outputs)):
+        sizes = [*map(nbytes, tensors), 0]
+        source = source.replace(f"{{{word}}}", f"{{{', '.join(map(str, sizes))}}}")
     (folder / "driver.c").write_text(source)
-    program = folder / "network"
-    options = ["-O1", "-static", "-o", program, folder / "driver.c", objects]
-    require_compiler(target_named(target.name)).run(*options)
-    outputs = tuple((info.shape, np.dtype(info.dtype)) for info in stages.outputs)
-    return NetworkProgram((*EMULATORS.get(target.name, ()), program), outputs)
+    program = platform.link([folder / "driver.c", objects], folder / NAME)
+    return NetworkProgram(platform, program, stages.outputs)
+
+
+def build_objects(stages: Compilation, folder: Path) -> Path:
+    """The object file, with the header beside it, that the command line makes of a file."""
+    options = stages.options
+    names = ("--target", options.target.name, "--numerics", options.numerics, "--name", NAME)
+    succeed("build", stages.source, "-o", folder, *names)
+    return folder / f"{NAME}.o"
+
+
+def nbytes(info: TensorInfo) -> int:
+    """Bytes of a tensor."""
+    return math.prod(info.shape) * np.dtype(info.dtype).itemsize
+
+
+def read_array(stream: io.BytesIO, info: TensorInfo) -> Array:
+    """The next tensor of a stream."""
+    return np.frombuffer(stream.read(nbytes(info)), info.dtype).reshape(info.shape)

@@ -97,7 +97,7 @@ def test_every_command_is_in_the_readme() -> None:
 
 def test_make_targets_of_the_documents_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
     named = {words[1] for words in shell_lines() if words[0] == "make"}
     assert {"demo", "test"} <= named <= targets
 

@@ -1,7 +1,7 @@
 """Every row of the kernel table gives the prim interpreter's bytes around the edges of its tiles.
 
 A row is tested with every target that has its instructions; what this machine cannot run is skipped by name,
-and AArch64 runs under an emulator. ``QIMPORT_SWEEP=long`` tests many more sizes.
+and AArch64 and WebAssembly run under emulators. ``QIMPORT_SWEEP=long`` tests many more sizes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from assembly import row_named
-from emulated_kernels import check_emulated
-from emulator import platform_for
+from emulated_kernels import check_emulated, skip_without_tools
 from kernel_harness import CompiledKernels, KernelModule, run_program, same_bytes
 from mac_cases import MacCase, sample
 
@@ -196,10 +195,11 @@ def features(target: Target) -> int:
 
 
 NATIVE_PAIRS = [pair for pair in PAIRS if pair[1].architecture.name == "x86-64"]
-NEON_PAIRS = [
-    (row, min((t for t in TARGETS if t.architecture.name == "arm64" and row.available(t)), key=features))
+EMULATED = ("arm64", "wasm32")
+EMULATED_PAIRS = [
+    (row, min(targets, key=lambda target: (EMULATED.index(target.architecture.name), features(target))))
     for row in MAC_ROWS
-    if any(other is row and target.architecture.name == "arm64" for other, target in PAIRS)
+    if (targets := [t for t in TARGETS if t.architecture.name in EMULATED and row.available(t)])
 ]
 """Every row with the least target: under an emulator, code does not get better on a better one."""
 
@@ -262,9 +262,9 @@ def test_nothing_saturates(row: Row, target: Target) -> None:
     sweep(row, target, saturating_cases(row))
 
 
-@pytest.mark.parametrize(("row", "target"), NEON_PAIRS, ids=pair_id)
+@pytest.mark.parametrize(("row", "target"), EMULATED_PAIRS, ids=pair_id)
 def test_sweep_under_an_emulator(row: Row, target: Target, tmp_path: Path) -> None:
-    platform_for(target).skip_if_missing()
+    skip_without_tools(target)
     found = [*cases(row, target), *saturating_cases(row)]
     module, operands = module_of(row, target, found)
     wrong = check_emulated(module, operands, tmp_path, overwritten=-1)
@@ -273,7 +273,7 @@ def test_sweep_under_an_emulator(row: Row, target: Target, tmp_path: Path) -> No
 
 def test_every_row_has_a_target() -> None:
     """And the sweeps name every row, so that none is skipped unseen."""
-    assert {row.name for row, _ in (*NATIVE_PAIRS, *NEON_PAIRS)} == {row.name for row in MAC_ROWS}
+    assert {row.name for row, _ in (*NATIVE_PAIRS, *EMULATED_PAIRS)} == {row.name for row in MAC_ROWS}
 
 
 class Network:

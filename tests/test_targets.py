@@ -9,23 +9,26 @@ from __future__ import annotations
 import csv
 import functools
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 from conftest import ROOT, zoo_folder
-from network_program import EMULATORS, build_network
+from emulated_kernels import skip_without_tools
+from emulator import PLATFORMS, Board
+from network_program import NetworkProgram, build_network
+from wasm_network import WasmNetwork, link_network
 from zoo_list import REFUSED, UNTRUSTED
 
 from qimport.codegen.target import target_named
-from qimport.compiler import trace
+from qimport.compiler import Compilation, trace
 from qimport.errors import QimportError
 from qimport.ir.graph import Array
-from qimport.numerics import NUMERICS, Numerics
-from qimport.oracle import Oracle, OracleRefused, random_inputs
-from qimport.toolchain import find_compiler, missing_compiler
+from qimport.numerics import Numerics
+from qimport.oracle import Oracle, OracleRefused, OracleUnavailable, random_inputs
+
+TARGETS = (*PLATFORMS, "wasm32")
 
 Record = Callable[[str, object], None]
 
@@ -35,17 +38,21 @@ CHOSEN = os.environ.get("QIMPORT_TARGETS", "")
 SAMPLE = ("digits_int8_ptq", "mobile_int8")
 """Models that always run."""
 
-MODES: tuple[Numerics, ...] = ("reference", "xnnpack")
+MODES: tuple[Numerics, ...] = ("reference", "xnnpack", "xnnpack-arm64")
 
-MOST_MACS = 20_000_000
-"""Larger files of the zoo take the emulators too long."""
+FINE = ("equal", "refused by the interpreter", "skipped, no interpreter for ARM")
+"""What may become of a network."""
+
+MOST_MACS, MOST_ON_BOARDS = 20_000_000, 1_000_000
+"""Larger files of the zoo take the emulators too long, or have no room on a board."""
 
 CALLS = 2
 
 
-def networks() -> Iterator[Path]:
-    """The project's models, and the smaller files of the zoo with the smallest first."""
-    yield from sorted((ROOT / "models").glob("*.tflite"))
+def networks() -> Iterator[tuple[Path, int]]:
+    """The project's models, and the smaller files of the zoo by size; with their multiply-accumulates."""
+    for file in sorted((ROOT / "models").glob("*.tflite")):
+        yield file, 0
     folder = zoo_folder()
     if folder is None:
         return
@@ -55,20 +62,25 @@ def networks() -> Iterator[Path]:
     for name in sorted(sizes, key=lambda name: (sizes[name], name)):
         file = folder / "zoo" / name
         left_out = name.startswith("BADINPUT") or file.stem in REFUSED or file.stem in UNTRUSTED
-        if not left_out and sizes[name] <= MOST_MACS:
-            yield file
+        if not left_out:
+            yield file, sizes[name]
+
+
+def most_macs(target: str) -> int:
+    """Of networks that run on a target."""
+    return MOST_ON_BOARDS if isinstance(PLATFORMS.get(target), Board) else MOST_MACS
 
 
 def cases() -> list[ParameterSet]:
     """Every network for each of its targets, one after the other: the interpreter is asked once."""
-    chosen = set(EMULATORS) if CHOSEN == "all" else set(CHOSEN.split(",")) - {""}
-    if unknown := chosen - set(EMULATORS):
-        raise pytest.UsageError(f"QIMPORT_TARGETS names {unknown}; emulators run {', '.join(EMULATORS)}")
+    chosen = set(TARGETS) if CHOSEN == "all" else set(CHOSEN.split(",")) - {""}
+    if unknown := chosen - set(TARGETS):
+        raise pytest.UsageError(f"QIMPORT_TARGETS names {unknown}; emulators run {', '.join(TARGETS)}")
     return [
         pytest.param(file, target, id=f"{file.stem}-{target}")
-        for file in networks()
-        for target in EMULATORS
-        if target in chosen or file.stem in SAMPLE
+        for file, macs in networks()
+        for target in TARGETS
+        if file.stem in SAMPLE or (target in chosen and macs <= most_macs(target))
     ]
 
 
@@ -76,32 +88,32 @@ def cases() -> list[ParameterSet]:
 def test_a_network_on_a_target(
     file: Path, target: str, tmp_path: Path, oracle: Oracle, record_property: Record
 ) -> None:
-    skip_without_tools(target)
+    skip_without_tools(target_named(target))
     wrong = []
     for mode in MODES:
         found = outcome(file, target, mode, tmp_path / mode, oracle)
         record_property("target", f"{target}, {mode}: {found}")
-        if found not in ("equal", "refused by the interpreter"):
+        if found not in FINE:
             wrong.append(f"{mode}: {found}")
     assert not wrong
 
 
-def skip_without_tools(target: str) -> None:
-    """Skip the calling test where compiler or emulator are missing."""
-    if shutil.which(EMULATORS[target][0]) is None:
-        pytest.skip(f"{EMULATORS[target][0]} is not installed")
-    if find_compiler(target_named(target)) is None:
-        pytest.skip(missing_compiler(target_named(target)))
+def program_of(stages: Compilation, folder: Path) -> NetworkProgram | WasmNetwork:
+    """A model for a target, ready to run."""
+    emulated = stages.options.target.name in PLATFORMS
+    return build_network(stages, folder) if emulated else link_network(stages, folder)
 
 
 def outcome(file: Path, target: str, mode: Numerics, folder: Path, oracle: Oracle) -> str:
     """What becomes of a network, in a few words."""
-    expected = ask(file, mode, oracle)
-    if expected is None:
-        return "refused by the interpreter"
-    sequence, wanted = expected
     try:
-        program = build_network(trace(file, target, numerics=mode), folder)
+        sequence, wanted = ask(file, mode, oracle)
+    except OracleRefused:
+        return "refused by the interpreter"
+    except OracleUnavailable:
+        return "skipped, no interpreter for ARM"
+    try:
+        program = program_of(trace(file, target, numerics=mode), folder)
     except QimportError as error:
         return f"not compiled: {error}"
     found = program.run(sequence)
@@ -112,12 +124,9 @@ def outcome(file: Path, target: str, mode: Numerics, folder: Path, oracle: Oracl
     return "equal" if same else "other bytes"
 
 
-@functools.lru_cache(maxsize=2 * len(NUMERICS))
-def ask(file: Path, mode: Numerics, oracle: Oracle) -> tuple[list[list[Array]], list[list[Array]]] | None:
-    """Inputs of successive calls and the interpreter's outputs; None where it refuses."""
-    try:
-        details, _ = oracle.details(file, mode=mode)
-        sequence = [random_inputs(details, seed) for seed in range(CALLS)]
-        return sequence, oracle.run_sequence(file, sequence, mode)
-    except OracleRefused:
-        return None
+@functools.lru_cache(maxsize=len(MODES))
+def ask(file: Path, mode: Numerics, oracle: Oracle) -> tuple[list[list[Array]], list[list[Array]]]:
+    """Inputs of successive calls and the interpreter's outputs."""
+    details, _ = oracle.details(file, mode=mode)
+    sequence = [random_inputs(details, seed) for seed in range(CALLS)]
+    return sequence, oracle.run_sequence(file, sequence, mode)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qimport.codegen import elf
+from qimport.codegen import elf, wasm
 from qimport.codegen.backend import ObjectWriter, Progress
 from qimport.codegen.c_api import add_c_api
 from qimport.codegen.host import host_target
@@ -106,10 +106,14 @@ def _generate(api: Interface, plan: Plan, separate: bool, ready: Ready) -> tuple
 
 
 def _check_object(content: bytes, target: Target) -> None:
-    machine = elf.read_machine(content)
-    if machine != target.architecture.elf_machine:
-        raise CompilerBug(f"the object for {target.name} is for ELF machine {machine}")
-    if beyond := elf.undefined_symbols(content) - target.allowed_undefined:
+    expected = target.architecture.elf_machine
+    if expected is None:
+        undefined = wasm.undefined_symbols(content)
+    else:
+        undefined = elf.undefined_symbols(content)
+        if (machine := elf.read_machine(content)) != expected:
+            raise CompilerBug(f"the object for {target.name} is for ELF machine {machine}")
+    if beyond := undefined - target.allowed_undefined:
         raise CompilerBug(f"the object for {target.name} needs {', '.join(sorted(beyond))}")
 
 

@@ -38,7 +38,11 @@ def target_machine(target: Target) -> Any:
     _initialize()
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
-        cpu=target.cpu, features=target.feature_string, opt=2, reloc="pic", codemodel="small"
+        cpu=target.cpu,
+        features=target.feature_string,
+        opt=2,
+        reloc=target.architecture.relocation,
+        codemodel="small",
     )
 
 

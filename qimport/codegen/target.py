@@ -29,9 +29,10 @@ class Architecture:
     """An instruction set, or one core of a family whose cores differ in what they have.
 
     ``triple`` and ``cpu`` are LLVM's; ``base`` are LLVM features that all code uses (+) or avoids (-),
-    whatever ``features`` are selected. ``clock`` is the intrinsic that reads a counter of constant rate in
-    user mode. ``fuses``: every such processor has a fused multiply-add of float32; ``minimum_of_floats``: and
-    the smaller of two floats without a function.
+    whatever ``features`` are selected. Objects are ELF files for ``elf_machine``, WebAssembly modules where
+    that is None; ``relocation`` is LLVM's model for code that a linker may place anywhere. ``clock`` is the
+    intrinsic that reads a counter of constant rate in user mode. ``fuses``: every such processor has a fused
+    multiply-add of float32; ``minimum_of_floats``: and the smaller of two floats without a function.
 
     ``helpers`` are the functions beyond :data:`MEMORY_FUNCTIONS` that LLVM may call for what the processor
     lacks. ``stack_bytes`` is the largest stack frame of a function. ``links_objects``: the objects of
@@ -42,7 +43,7 @@ class Architecture:
     triple: str
     cpu: str
     features: tuple[Feature, ...]
-    elf_machine: int
+    elf_machine: int | None
     base: tuple[str, ...] = ()
     clock: str = ""
     base_vector_bytes: int = 16
@@ -50,6 +51,7 @@ class Architecture:
     float_abi: str = "hard"
     fuses: bool = False
     minimum_of_floats: bool = True
+    relocation: str = "pic"
     helpers: frozenset[str] = frozenset()
     stack_bytes: int = 64 << 10
     links_objects: bool = True
@@ -183,9 +185,22 @@ RISCV64 = Architecture(
     fuses=True,
 )
 
+WASM32 = Architecture(
+    "wasm32",
+    "wasm32-unknown-unknown",
+    "generic",
+    (),
+    elf_machine=None,
+    base=("+simd128", "+bulk-memory", "+bulk-memory-opt", "+nontrapping-fptoint", "+sign-ext"),
+    pointer_bytes=4,
+    relocation="static",
+    minimum_of_floats=False,
+    links_objects=False,
+)
+
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.name: architecture
-    for architecture in (X86_64, ARM64, ARMV7, CORTEX_M4, CORTEX_M7, CORTEX_M33, CORTEX_M55, RISCV64)
+    for architecture in (X86_64, ARM64, ARMV7, CORTEX_M4, CORTEX_M7, CORTEX_M33, CORTEX_M55, RISCV64, WASM32)
 }
 """Every architecture by name."""
 
@@ -273,6 +288,7 @@ _NAMED: dict[str, tuple[Architecture, tuple[str, ...], str]] = {
     "cortex-m33": (CORTEX_M33, (), "Cortex-M33: DSP instructions, float32"),
     "cortex-m55": (CORTEX_M55, ("mve",), "Cortex-M55: vectors of integers (Helium), float32"),
     "riscv64": (RISCV64, (), "64-bit RISC-V without vectors (RV64GC)"),
+    "wasm32": (WASM32, (), "WebAssembly with vectors of 128 bits"),
 }
 
 

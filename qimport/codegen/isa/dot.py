@@ -96,15 +96,21 @@ def _pairs_of_words(lanes: int, name: str = "") -> Product:
     return product
 
 
-_PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}
-"""The multiply-and-add of words for this many lanes of sums."""
+_PAIRS = {
+    ("x86-64", 16): "llvm.x86.avx512.pmaddw.d.512",
+    ("x86-64", 8): "llvm.x86.avx2.pmadd.wd",
+    ("x86-64", 4): "llvm.x86.sse2.pmadd.wd",
+    ("wasm32", 4): "llvm.wasm.dot",
+}
+"""The multiply-and-add of words on an architecture, for this many lanes of sums."""
 
 
 def multiply_add_pairs(fn: KernelFunction, acc: Any, a: Any, b: Any) -> Any:
     """acc plus the products of words ``a`` and ``b``, two neighbours into each lane, modulo 2^32."""
     lanes = lanes_of(a) // 2
-    if fn.target.architecture.name == "x86-64" and lanes in _PAIRS and lanes * 4 <= fn.target.vector_bytes:
-        return fn.b.add(acc, fn.intrinsic(_PAIRS[lanes], acc.type, [a, b]))
+    name = _PAIRS.get((fn.target.architecture.name, lanes))
+    if name and lanes * 4 <= fn.target.vector_bytes:
+        return fn.b.add(acc, fn.intrinsic(name, acc.type, [a, b]))
     wide = retyped(a, I32)
     products = fn.b.mul(fn.b.sext(a, wide), fn.b.sext(b, wide))
     if lanes == 1:
@@ -122,6 +128,7 @@ DOT_PRODUCTS: tuple[DotProduct, ...] = (
     DotProduct("avx512", "x86-64", ("avx512",), 16, 29, "int16", 2, True, _pairs_of_words(16), 2),
     DotProduct("avx2", "x86-64", ("avx2",), 8, 14, "int16", 2, True, _pairs_of_words(8), 2),
     DotProduct("sse2", "x86-64", (), 4, 14, "int16", 2, True, _pairs_of_words(4), 2),
+    DotProduct("wasm", "wasm32", (), 4, 14, "int16", 2, True, _pairs_of_words(4), 2),
 )  # fmt: skip
 """Best first; the first that the target has is used. Steps on two activations take bytes widened to words."""
 
@@ -133,6 +140,7 @@ WORD_PRODUCTS: tuple[DotProduct, ...] = (
     DotProduct("avx512_words", "x86-64", ("avx512",), 16, 29, "int16", 2, False, _pairs_of_words(16), 2),
     DotProduct("avx2_words", "x86-64", ("avx2",), 8, 14, "int16", 2, False, _pairs_of_words(8), 2),
     DotProduct("sse2_words", "x86-64", (), 4, 14, "int16", 2, False, _pairs_of_words(4), 2),
+    DotProduct("wasm_words", "wasm32", (), 4, 14, "int16", 2, False, _pairs_of_words(4), 2),
     DotProduct("neon_words", "arm64", ("neon",), 4, 22, "int16", 1, False, _widening_multiply(4, 2), 2),
 )  # fmt: skip
 """The same for activations of 16 bits. Products with weights of 9 bits take 24, so pairs cannot saturate."""

@@ -156,5 +156,6 @@ TAP_PRODUCTS: tuple[TapProduct, ...] = (
     TapProduct("avx512_pairs", "x86-64", ("avx512",), 16, 2, True, _multiply_add),
     TapProduct("avx2_pairs", "x86-64", ("avx2",), 8, 2, True, _multiply_add),
     TapProduct("sse2_pairs", "x86-64", (), 4, 2, True, _multiply_add),
+    TapProduct("wasm_pairs", "wasm32", (), 4, 2, True, _multiply_add),
 )  # fmt: skip
 """Best first. Pairs of words also take 16-bit activations and weights with any zero point."""
