@@ -22,6 +22,7 @@ from aot_harness import (
     planned,
     run_example,
     run_tool,
+    single_scale,
     sum_of_two,
     tensor,
 )
@@ -38,7 +39,8 @@ from qimport.codegen.interface import (
     c_text,
 )
 from qimport.codegen.target import target_named
-from qimport.ir.types import DTYPES
+from qimport.ir.graph import Graph, Value
+from qimport.ir.types import DTYPES, TensorType
 from qimport.numerics import NUMERICS, Numerics
 from qimport.oracle import SUPPORTED_VERSION
 from qimport.version import INTERPRETER
@@ -198,6 +200,14 @@ def test_examples_of_odd_names_compile(tmp_path: Path) -> None:
     (tmp_path / "odd.h").write_text(header.header_text(api))
     (tmp_path / "odd_example.c").write_text(example_text(api))
     run_tool(CC, *STRICT, "-c", "odd_example.c", directory=tmp_path)
+
+
+@pytest.mark.needs(CC)
+def test_the_example_of_a_model_without_inputs(tmp_path: Path) -> None:
+    value = Value(TensorType("int8", (2,), single_scale(0.5)), "x", data=np.array([3, -4], np.int8))
+    program = link_example(build_graph(tmp_path, Graph("tiny", (), (value,), ())))
+    (found,) = run_example([program], [], [tensor("x", value.type)])
+    assert found.tolist() == [3, -4]
 
 
 @pytest.mark.needs(CC)

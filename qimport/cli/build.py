@@ -77,10 +77,10 @@ def command(
 ) -> None:
     """Write an object file, its C header and an example program.
 
-    NAME.o is position independent and calls nothing but memcpy, memmove and memset; NAME.h documents the
-    function NAME_run and every tensor; NAME_example.c is a complete program around it. With --threads there
-    is NAME_run_parallel, too, which hands its work to the caller's threads. Equal files, options and versions
-    of qimport give equal bytes.
+    NAME.o is position independent and calls nothing but memcpy, memmove and memset (for 32-bit ARM also
+    helpers of the compiler's library); NAME.h documents the function NAME_run and every tensor;
+    NAME_example.c is a complete program around it. With --threads there is NAME_run_parallel, too, which
+    hands its work to the caller's threads. Equal files, options and versions of qimport give equal bytes.
 
     Other kinds: lib is libNAME.a and shared libNAME.so, asm NAME.s and llvm NAME.ll, cmake NAMEConfig.cmake
     for find_package, weights NAME_weights.bin.

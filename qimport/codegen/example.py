@@ -83,7 +83,8 @@ def _buffers(api: Interface) -> str:
         for name in names:
             macro = f"{m}_{name.upper()}"
             lines.append(f"static {macro}_TYPE {name}[{macro}_ELEMENTS];")
-        lines.append(f"static void *const {kind.lower()}s[{m}_{kind}S] = {{{', '.join(names)}}};")
+        pointers = ", ".join([*names, "NULL"])
+        lines.append(f"static void *const {kind.lower()}s[{m}_{kind}S + 1] = {{{pointers}}};")
     lines.append(f"static unsigned char arena_room[{m}_ARENA_BYTES + {m}_ARENA_ALIGNMENT];")
     if api.weights is not None:
         lines.append(f"static unsigned char weights_room[{m}_WEIGHTS_BYTES + {m}_WEIGHTS_ALIGNMENT];")
@@ -99,7 +100,7 @@ def _main(api: Interface) -> str:
     )
     return f"""\
 int main(int argc, char **argv) {{
-  const void *sources[{m}_INPUTS];
+  const void *sources[{m}_INPUTS + 1];
   void *const arena = align(arena_room, {m}_ARENA_ALIGNMENT);
 {f"  void *const weights = align(weights_room, {m}_WEIGHTS_ALIGNMENT);{chr(10)}" if weights else ""}\
   const int files = {m}_INPUTS + {m}_OUTPUTS;

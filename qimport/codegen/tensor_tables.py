@@ -59,9 +59,7 @@ def _arrays(api: Interface) -> str:
 
 
 def _table(api: Interface, kind: str, tensors: tuple[TensorInfo, ...]) -> str:
-    """One table; a model without such tensors has none, as C knows no empty arrays."""
-    if not tensors:
-        return ""
+    """One table; a row of zeros ends it, so that it has rows also where there are no such tensors."""
     rows = []
     for number, tensor in enumerate(tensors):
         macro, name = f"{api.macro}_{kind}{number}", f"{api.prefix}_{kind.lower()}{number}"
@@ -73,7 +71,7 @@ def _table(api: Interface, kind: str, tensors: tuple[TensorInfo, ...]) -> str:
         rows.append(
             f"    {{{macro}_NAME, {type_}, {shape},\n     {len(tensor.scales)}, {axis}, {arrays}}},\n"
         )
-    head = f"static const {api.prefix}_tensor {api.prefix}_{kind.lower()}s[{api.macro}_{kind}S] = {{\n"
-    return (
-        f"/** \\brief {kind.capitalize()}s in the order of {api.prefix}_run. */\n{head}{''.join(rows)}}};\n"
-    )
+    rows.append("    {NULL, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL},\n")
+    p, name = api.prefix, f"{kind.lower()}s"
+    note = f"/** \\brief The {name} in the order of {p}_run, and a row of zeros. */\n"
+    return f"{note}static const {p}_tensor {p}_{name}[{api.macro}_{kind}S + 1] = {{\n{''.join(rows)}}};\n"
