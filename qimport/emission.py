@@ -50,8 +50,12 @@ class Emission:
     @cached_property
     def translation(self) -> Translation:
         """The code."""
-        compiled = not _WITH_OBJECT.isdisjoint(self.kinds)
-        return translate(self._source, self._plan, self._separate, compiled, self._progress)
+        return translate(self._source, self._plan, self._separate, self.has_object, self._progress)
+
+    @property
+    def has_object(self) -> bool:
+        """Whether one of the files holds object code."""
+        return not _WITH_OBJECT.isdisjoint(self.kinds)
 
     @property
     def api(self) -> Interface:

@@ -20,6 +20,7 @@ from qimport.cli.options import (
 from qimport.cli.progress import working
 from qimport.cli.text import print_json
 from qimport.codegen.aot import interface_of
+from qimport.codegen.footprint import footprint
 from qimport.compiler import trace
 from qimport.emission import DEFAULT_KINDS, KINDS, Emission, check_folder, check_kinds
 
@@ -109,7 +110,9 @@ def command(
             prefix,
             hashlib.sha256(stages.content).hexdigest(),
         )
-        files = Emission(api, stages.plan, kinds, separate, progress).write(output)
+        emission = Emission(api, stages.plan, kinds, separate, progress)
+        files = emission.write(output)
+        found = footprint(emission.translation, stages.plan) if emission.has_object else None
     if as_json:
         print_json(
             {
@@ -119,9 +122,12 @@ def command(
                 "arena_bytes": stages.plan.arena_bytes,
                 "state_bytes": stages.plan.state_bytes,
                 "threads": stages.plan.threads,
+                "footprint": None if found is None else found.as_dict(),
             }
         )
         return
     for file in files:
         click.echo(f"{file}  {file.stat().st_size:,} bytes")
     click.echo(f"target {chosen.target.name}, numerics {numerics}, arena {stages.plan.arena_bytes:,} bytes")
+    if found is not None:
+        click.echo(str(found))

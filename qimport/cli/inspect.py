@@ -9,10 +9,12 @@ import click
 
 from qimport.cli.files import model_source
 from qimport.cli.listing import describe_model, listing
+from qimport.cli.memory import show
 from qimport.cli.options import json_option, model_argument, numerics_option, shape_options, target_option
 from qimport.cli.progress import working
 from qimport.cli.text import format_shape, print_json, print_table, shorten
 from qimport.compiler import STAGES, Compilation, trace
+from qimport.errors import ArgumentError
 from qimport.report import summarize
 
 
@@ -23,6 +25,10 @@ from qimport.report import summarize
     type=click.Choice(("tflite", *STAGES)),
     help="Print this stage of the compilation instead of a table.",
 )
+@click.option("--memory", is_flag=True, help="Compile, and print flash, RAM and the arena over time.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="With --memory: draw the arena to a file, .svg or .png, too."
+)
 @numerics_option
 @target_option
 @shape_options
@@ -30,6 +36,8 @@ from qimport.report import summarize
 def command(
     model: str,
     stage: str | None,
+    memory: bool,
+    output: str | None,
     numerics: str,
     target: str,
     batch: int | None,
@@ -42,10 +50,16 @@ def command(
     The stages are tflite (the file as it is, also of unsupported models), qnn (quantized operators), prim
     (integer operations), plan (kernels and memory), llvm and asm (code for the target).
     """
+    if stage is not None and memory:
+        raise ArgumentError("--stage and --memory print different things; choose one")
+    if output is not None and not memory:
+        raise ArgumentError("only --memory draws to a file; add it, or leave out --output")
     stages = trace(
         model_source(model), target, numerics=numerics, batch=batch, shapes=shapes, signature=signature
     )
-    if stage is None:
+    if memory:
+        show(stages, model, output, as_json)
+    elif stage is None:
         summary = _summarize(stages) | {"file": model}
         if as_json:
             print_json(summary)

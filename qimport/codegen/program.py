@@ -31,8 +31,9 @@ class Program:
     """Code before LLVM has seen it: the ``kernels`` as text, a module each, and the ``module`` of the entry.
 
     ``entry`` is ``void entry(ptr inputs, ptr outputs, ptr arena, ptr constants)``; inputs and outputs
-    are arrays of pointers; ``constants`` must be kept at an address that is a multiple of 64. ``rows``
-    names the kernel row of every call, in the order in which the plan prints them.
+    are arrays of pointers; ``constants`` must be kept at an address that is a multiple of 64, and
+    ``weight_bytes`` of them are weights and biases. ``rows`` names the kernel row of every call, in the order
+    in which the plan prints them.
 
     The entry of a plan for several threads takes two pointers more, ``parallel_for`` and ``pool``:
     ``void parallel_for(ptr pool, ptr task, ptr context, i64 count)`` must run ``task(context, i)`` for every
@@ -47,6 +48,7 @@ class Program:
     entry: str
     constants: bytes
     rows: tuple[str, ...]
+    weight_bytes: int
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -72,7 +74,8 @@ def generate(
     entry = _Entry(writer, f"{prefix}_entry", plan, timed)
     entry.write()
     blob = b"".join(writer.blobs)
-    return Program(tuple(writer.kernels), writer.module, entry.function.name, blob, tuple(writer.rows))
+    rows = tuple(writer.rows)
+    return Program(tuple(writer.kernels), writer.module, entry.function.name, blob, rows, writer.weight_bytes)
 
 
 class _Writer:
@@ -86,7 +89,7 @@ class _Writer:
         self.called: dict[Any, tuple[str, Any, int]] = {}
         self.shared: dict[bytes, int] = {}
         self.blobs: list[bytes] = []
-        self.size = 0
+        self.size = self.weight_bytes = 0
         self.rows: list[str] = []
         self.bodies = 0
         self.tasks = 0
@@ -115,16 +118,17 @@ class _Writer:
             self.kernels.append(str(module))
             self.ready(self.kernels[-1])
             self.known[identity] = declared(self.module, name, function.function_type)
-        return row.name, self.known[identity], self._store(row.tables(kernel, layout))
+        return row.name, self.known[identity], self._store(row.tables(kernel, layout), layout.start)
 
     def _new_module(self, name: str) -> Any:
         module = ir.Module(name)
         module.triple = self.target.triple
         return module
 
-    def _store(self, tables: bytes) -> int:
-        """Offset of ``tables`` among the constants; equal tables are kept once."""
+    def _store(self, tables: bytes, weight_bytes: int) -> int:
+        """Offset of ``tables``, which begin with weights, among the constants; equal tables are kept once."""
         if tables not in self.shared:
+            self.weight_bytes += weight_bytes
             padded = tables.ljust(-(-len(tables) // 64) * 64, b"\0")
             self.shared[tables] = self.size
             self.blobs.append(padded)
