@@ -32,7 +32,7 @@ def _title(core: str) -> str:
 
 
 def _core_table(core: str) -> str:
-    modes = ("reference", "xnnpack", CORES[core].numerics)
+    modes = ("reference", CORES[core].numerics)
     rows = []
     ratios: dict[str, list[float]] = {mode: [] for mode in modes}
     for network in SHOWN:

@@ -114,9 +114,9 @@ class _Sums:
             source = fn.add(x, number * self.pixel_step)
             if self.depthwise:
                 place = fn.element(self.input, fn.add(source, channel), "float32")
-                value = fn.load(place, vector_type(F32, lanes), 4)
+                value = fn.load(place, vector_type(F32, lanes))
             else:
-                value = splat(fn, fn.load(fn.element(self.input, source, "float32"), F32, 4), lanes)
+                value = splat(fn, fn.load(fn.element(self.input, source, "float32"), F32), lanes)
             if self.op.fused:
                 found.append(fused_multiply_add(fn, value, weight, total))
             else:

@@ -69,7 +69,7 @@ class _Rows:
             nudge = b.select(b.icmp_signed(">", weighted, index(0)), index(512), index(-512))
             rounded = b.sdiv(b.add(weighted, nudge), index(1024))
             code = clamp_signed(fn, self._scaled(rounded), INT16_MIN, INT16_MAX)
-            fn.store(b.trunc(code, I16), fn.element(result, k, "int16"), 2)
+            fn.store(b.trunc(code, I16), fn.element(result, k, "int16"))
 
         fn.loop(0, self.count, 1, put)
 
