@@ -1,6 +1,6 @@
 """Sums over the taps of a window in lanes that are channels, for windows that are kept in registers.
 
-A step multiplies ``group`` rows of the input by their weights, for ``CHANNELS`` neighbouring channels.
+A step multiplies ``group`` pixels of the input by their weights, for ``CHANNELS`` neighbouring channels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Steps = Sequence[tuple[Any, Any]]
 class ChannelProduct:
     """One way to accumulate taps of ``CHANNELS`` channels.
 
-    ``requires``: target features (all of them). ``group``: rows of the input per step. ``dtype``: int8 or
+    ``requires``: target features (all of them). ``group``: pixels of the input per step, below each other or
+    (``across``) side by side. ``dtype``: int8 or
     int16, what activations and weights are when they are multiplied. ``in_pairs``: two steps are added in 16
     bits, so that no channel may have two weights of -128. ``total(fn, acc, steps)`` emits acc (int32) plus
     the products of all steps, pairs of activations and weights ``group`` times as long; nothing saturates.
@@ -42,6 +43,7 @@ class ChannelProduct:
     dtype: str
     in_pairs: bool
     total: Callable[[KernelFunction, Any, Steps], Any]
+    across: bool = False
 
     def available(self, target: Target) -> bool:
         """Whether the target has the instructions."""
@@ -57,10 +59,10 @@ class ChannelProduct:
         """Registers of 16 bytes that the activations or the weights of a step take."""
         return -(-CHANNELS * self.group * np.dtype(self.dtype).itemsize // 16)
 
-    def step(self, fn: KernelFunction, rows: Sequence[Any], unsigned: bool) -> Any:
-        """The activations of a step from up to ``group`` rows; zeros stand for those that are missing."""
-        rows = [*rows, *[like(rows[0], 0)] * (self.group - len(rows))]
-        taken = interleaved(fn, rows)
+    def step(self, fn: KernelFunction, pixels: Sequence[Any], unsigned: bool) -> Any:
+        """The activations of a step from up to ``group`` pixels; zeros stand for those that are missing."""
+        pixels = [*pixels, *[like(pixels[0], 0)] * (self.group - len(pixels))]
+        taken = interleaved(fn, pixels)
         if self.dtype == "int8" or taken.type.element == I16:
             return taken
         return (fn.b.zext if unsigned else fn.b.sext)(taken, retyped(taken, I16))
@@ -106,6 +108,7 @@ def _dotted(fn: KernelFunction, acc: Any, steps: Steps) -> Any:
 
 CHANNEL_PRODUCTS: tuple[ChannelProduct, ...] = (
     ChannelProduct("dotprod", "arm64", ("dotprod",), 4, "int8", False, _dotted),
+    ChannelProduct("dotprod_across", "arm64", ("dotprod",), 4, "int8", False, _dotted, True),
     ChannelProduct("neon_bytes", "arm64", ("neon",), 1, "int8", True, _added_in_pairs),
     ChannelProduct("neon", "arm64", ("neon",), 1, "int16", False, _added),
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from qimport.codegen.isa.channels import CHANNELS, ChannelProduct
 from qimport.codegen.kernels import mac
-from qimport.codegen.kernels.depthwise_blocks import MULTIPLIERS, UNROLLED_TAPS, Rows
+from qimport.codegen.kernels.depthwise_blocks import MULTIPLIERS, UNROLLED_TAPS
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array
 from qimport.lower.kernel import Kernel
@@ -18,8 +17,8 @@ from qimport.lower.kernel import Kernel
 ROWS = (1, 2)
 """Output rows per tile."""
 
-MOST_COLUMNS = 7
-"""Output columns per tile: sums of so many pixels fit into registers."""
+MOST_COLUMNS = 8
+"""Output columns per tile: registers hold the sums of so many pixels."""
 
 MOST_STEPS = 200
 """Steps per tile, which are straight code."""
@@ -27,37 +26,80 @@ MOST_STEPS = 200
 MOST_RESIDENT = 18
 """Registers for weights and activations beside sums, tables of requantization and what is in between."""
 
-STEP, INTERLEAVED_GROUP, FINISHED_PAIR, LOOP = 2, 4, 20, 5
+STEP, INTERLEAVING, FINISHED_PAIR, LOOP = 2, 4, 20, 5
 """Instructions of a step, of interleaving beside loads, of requantizing two pixels, and around a tile."""
+
+Pair = tuple[int, int]
+"""Along rows and along columns."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a pixel adds at a time: the activations at ``reads`` (row, column of the input from the tile on).
+
+    ``taps`` says which of them the pixel wants, and for which weight: (position in ``reads``, row and column
+    of the window). Pixels with equal ``taps`` share weights, those with equal ``reads`` activations.
+    """
+
+    reads: tuple[tuple[int, int], ...]
+    taps: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Output rows by ``columns`` of output pixels that are computed from the same activations."""
+    """``size`` (rows, columns) output pixels that are computed from the same activations."""
 
     product: ChannelProduct
-    rows: Rows
-    columns: int
-    window_columns: int
-    stride: int
-    dilation: int
+    size: tuple[int, int]
+    window: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
 
-    @functools.cached_property
-    def patterns(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """The ways in which output rows read a group: (position in the group, row of the window)."""
-        return tuple(dict.fromkeys(self._pattern(*part) for part in self.rows.parts))
-
-    def steps(self, row: int) -> list[tuple[int, int, int]]:
-        """Group of rows, pattern and column of the window of every step of output row ``row``."""
-        groups = [group for reader, group in self.rows.parts if reader == row]
+    def steps(self, row: int, column: int) -> list[Step]:
+        """The steps of a pixel, row by row of the input."""
+        lines = [place for place, _ in self._reach(row, 0)]
+        columns = [place for place, _ in self._reach(column, 1)]
+        if self.product.across:
+            return [
+                Step(
+                    tuple((line, place) for place in group),
+                    tuple((position, tap, across) for position, across in taps),
+                )
+                for tap, line in enumerate(lines)
+                for group, taps in self._read(column, 1)
+            ]
         return [
-            (group, self.patterns.index(self._pattern(row, group)), column)
-            for group in groups
-            for column in range(self.window_columns)
+            Step(
+                tuple((line, place) for line in group),
+                tuple((position, down, tap) for position, down in taps),
+            )
+            for group, taps in self._read(row, 0)
+            for tap, place in enumerate(columns)
         ]
 
-    def _pattern(self, row: int, group: int) -> tuple[tuple[int, int], ...]:
-        return tuple(self.rows.taps(row, group).items())
+    def _reach(self, pixel: int, axis: int) -> list[tuple[int, int]]:
+        """The input places along an axis that an output pixel reads, and their places in the window."""
+        first = pixel * self.stride[axis]
+        return [(first + tap * self.dilation[axis], tap) for tap in range(self.window[axis])]
+
+    def _read(self, pixel: int, axis: int) -> list[tuple[tuple[int, ...], list[tuple[int, int]]]]:
+        """The groups of input places that a pixel reads, and of each: (position, place in the window)."""
+        mine, size = dict(self._reach(pixel, axis)), self.product.group
+        every = sorted({place for other in range(self.size[axis]) for place, _ in self._reach(other, axis)})
+        groups = [tuple(every[start : start + size]) for start in range(0, len(every), size)]
+        read = [(group, [(k, mine[p]) for k, p in enumerate(group) if p in mine]) for group in groups]
+        return [(group, taps) for group, taps in read if taps]
+
+    @functools.cached_property
+    def pixels(self) -> list[tuple[int, int]]:
+        """Row and column of every pixel, column by column."""
+        return [(row, column) for column in range(self.size[1]) for row in range(self.size[0])]
+
+    @functools.cached_property
+    def patterns(self) -> dict[tuple[tuple[int, int, int], ...], int]:
+        """The number of the packed weights for every ``taps``."""
+        taps = dict.fromkeys(step.taps for pixel in self.pixels for step in self.steps(*pixel))
+        return {pattern: number for number, pattern in enumerate(taps)}
 
     @property
     def resident(self) -> bool:
@@ -65,40 +107,46 @@ class Tiles:
 
         Otherwise it is computed step by step, so that weights are loaded once for all its pixels.
         """
-        vectors = (len(self.patterns) + len(self.rows.groups)) * self.window_columns
+        column = {step.reads for row, place in self.pixels if place == 0 for step in self.steps(row, 0)}
+        vectors = len(self.patterns) + len(column)
         return vectors * self.product.registers <= MOST_RESIDENT
 
     @property
     def cost(self) -> int:
         """Instructions per tile, about."""
-        pixels = self.rows.count * self.columns
-        places = itertools.product(range(self.columns), range(self.window_columns))
-        inputs = len({column * self.stride + tap * self.dilation for column, tap in places})
-        groups = self.rows.groups
-        load = sum(map(len, groups)) + (len(groups) * INTERLEAVED_GROUP if self.product.group > 1 else 0)
-        steps = sum(len(self.steps(row)) for row in range(self.rows.count)) * self.columns
-        weights = 0 if self.resident else steps // self.columns
-        return steps * STEP + inputs * load + weights + -(-pixels // 2) * FINISHED_PAIR + LOOP
+        steps = [step for pixel in self.pixels for step in self.steps(*pixel)]
+        reads = {step.reads for step in steps}
+        load = sum(map(len, reads)) + (len(reads) * INTERLEAVING if self.product.group > 1 else 0)
+        weights = 0 if self.resident else len(self.patterns) * self.product.registers
+        return len(steps) * STEP + load + weights + -(-len(self.pixels) // 2) * FINISHED_PAIR + LOOP
+
+
+@functools.cache
+def _best(
+    product: ChannelProduct, window: Pair, stride: Pair, dilation: Pair, extent: Pair, even: bool
+) -> Tiles:
+    """Tiles that cover ``extent`` with the fewest instructions; ``even`` ones never overlap."""
+
+    def fits(size: int, count: int) -> bool:
+        return size <= count and not (even and count % size)
+
+    found = [
+        Tiles(product, (rows, columns), window, stride, dilation)
+        for rows in ROWS
+        for columns in range(1, MOST_COLUMNS + 1)
+        if fits(rows, extent[0]) and fits(columns, extent[1])
+    ]
+    small = [t for t in found if len(t.pixels) * len(t.steps(0, 0)) <= MOST_STEPS]
+    best = [tiles for tiles in small if tiles.resident or tiles.size[0] == 1] or found[:1]
+    return min(best, key=lambda t: -(-extent[0] // t.size[0]) * -(-extent[1] // t.size[1]) * t.cost)
 
 
 def tiles_of(kernel: Kernel, product: ChannelProduct) -> Tiles:
     """Tiles that cost the fewest instructions; in place, where they may not overlap, they fit evenly."""
     op, _, w, _ = mac.root_of(kernel)
-    _, window, taps, _ = w.type.shape
+    _, kh, kw, _ = w.type.shape
     _, height, width, _ = kernel.root.outputs[0].type.shape
-
-    def fits(size: int, extent: int) -> bool:
-        return size <= extent and not (kernel.in_place and extent % size)
-
-    found = [
-        Tiles(product, rows, columns, taps, op.stride[1], op.dilation[1])
-        for rows in (Rows(n, window, op.stride[0], op.dilation[0], product.group) for n in ROWS)
-        for columns in range(1, MOST_COLUMNS + 1)
-        if fits(rows.count, height) and fits(columns, width)
-    ]
-    small = [tiles for tiles in found if tiles.columns * taps * len(tiles.rows.parts) <= MOST_STEPS]
-    best = [tiles for tiles in small if tiles.resident or tiles.rows.count == 1] or found[:1]
-    return min(best, key=lambda t: -(-height // t.rows.count) * -(-width // t.columns) * t.cost)
+    return _best(product, (kh, kw), op.stride, op.dilation, (height, width), kernel.in_place)
 
 
 def applies(kernel: Kernel, product: ChannelProduct) -> bool:
@@ -118,7 +166,7 @@ def applies(kernel: Kernel, product: ChannelProduct) -> bool:
         return False
     if product.in_pairs and int((_weights(kernel) == -128).sum((1, 2)).max()) > 1:
         return False
-    return product.group == 1 or tiles_of(kernel, product).resident
+    return product.group == 1 or product.across or tiles_of(kernel, product).resident
 
 
 def _weights(kernel: Kernel) -> Array:
@@ -131,7 +179,7 @@ def _weights(kernel: Kernel) -> Array:
 def block_bytes(kernel: Kernel, tiles: Tiles) -> int:
     """Bytes of the weights of ``CHANNELS`` channels."""
     itemsize = np.dtype(tiles.product.dtype).itemsize
-    return len(tiles.patterns) * tiles.window_columns * CHANNELS * tiles.product.group * itemsize
+    return len(tiles.patterns) * CHANNELS * tiles.product.group * itemsize
 
 
 def weight_bytes(kernel: Kernel, tiles: Tiles) -> int:
@@ -147,16 +195,15 @@ def table_bytes(kernel: Kernel, product: ChannelProduct) -> int:
 
 
 def pack(kernel: Kernel, product: ChannelProduct) -> bytes:
-    """Weights [block][pattern][column of the window][channel][group], then the bias less what it owes."""
+    """Weights [block][pattern][channel][group], then the bias less what it owes."""
     op, _, _, bias = mac.root_of(kernel)
     assert bias.data is not None
     tiles, weights = tiles_of(kernel, product), _weights(kernel)
-    outputs, _, columns = weights.shape
-    packed = np.zeros((outputs, len(tiles.patterns), columns, product.group), product.dtype)
-    for number, pattern in enumerate(tiles.patterns):
-        for place, tap in pattern:
-            packed[:, number, :, place] = weights[:, tap]
-    blocks = packed.reshape(-1, CHANNELS, *packed.shape[1:]).transpose(0, 2, 3, 1, 4)
+    packed = np.zeros((len(weights), len(tiles.patterns), product.group), product.dtype)
+    for pattern, number in tiles.patterns.items():
+        for position, row, column in pattern:
+            packed[:, number, position] = weights[:, row, column]
+    blocks = packed.reshape(-1, CHANNELS, *packed.shape[1:]).transpose(0, 2, 1, 3)
     owed = bias.data.astype(np.int64) - (op.input_zero - flip(kernel, product)) * weights.sum((1, 2))
     sums = owed if bias.type.dtype == "int64" else wrap32(owed).astype(np.int32)
     content: bytes = blocks.tobytes()

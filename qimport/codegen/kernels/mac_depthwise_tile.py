@@ -30,34 +30,42 @@ FINISHED_TOGETHER = 2
 def emit(
     module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout, product: ChannelProduct
 ) -> Any:
-    """Rows of tiles outside, blocks of channels next, tiles inside.
+    """Rows of tiles outside; then blocks of channels around tiles, so that their weights stay in registers.
 
-    The result may seem to alias the operands: LLVM would otherwise load the activations of a whole tile at
-    once, and have no registers left for its weights.
+    Weights that do not fit are loaded for every tile, in the other order: LLVM would move these loads out of
+    the loop over tiles, to the stack. The result may seem to alias the operands: LLVM would otherwise load
+    the activations of a whole tile at once, and have no registers left for its weights.
     """
     fn = KernelFunction(module, name, len(kernel.graph.inputs), target, in_place=True)
     tiles = tiles_of(kernel, product)
     writer = _TileKernel(fn, kernel, target, layout, tiles)
     images, height, width, outputs = kernel.root.outputs[0].type.shape
 
+    def channels(body: Callable[[Index], None]) -> None:
+        fn.loop(0, outputs, CHANNELS, body)
+
+    def columns(body: Callable[[Index], None]) -> None:
+        fn.overlapping(width, tiles.size[1], body)
+
     def rows(image: Index, row: Index) -> None:
-        def block(channel: Index) -> None:
+        def along(channel: Index) -> None:
             weight, bias = writer.weights(channel), writer.bias(channel)
-            fn.overlapping(
-                width,
-                tiles.columns,
-                lambda column: _Tile(writer, (image, row, column), channel, weight).emit(bias),
-            )
+            columns(lambda column: _Tile(writer, (image, row, column), channel, weight).emit(bias))
 
-        fn.loop(0, outputs, CHANNELS, block)
+        def tile(channel: Index, column: Index) -> None:
+            place = (image, row, column)
+            _Tile(writer, place, channel, writer.weights(channel)).emit(writer.bias(channel))
 
-    fn.loop(
-        0, images, 1, lambda image: fn.overlapping(height, tiles.rows.count, lambda row: rows(image, row))
-    )
+        if tiles.resident:
+            channels(along)
+        else:
+            columns(lambda column: channels(lambda channel: tile(channel, column)))
+
+    fn.loop(0, images, 1, lambda image: fn.overlapping(height, tiles.size[0], lambda row: rows(image, row)))
     return fn.finish()
 
 
-Weight = Callable[[int, int], Any]
+Weight = Callable[[int], Any]
 
 
 class _TileKernel:
@@ -78,21 +86,19 @@ class _TileKernel:
         self.finisher = Finisher(fn, kernel, target, layout)
 
     def weights(self, channel: Index) -> Weight:
-        """Gives weights of a block by pattern and column of the window; resident ones are loaded now."""
+        """Gives weights of a block of channels by pattern; resident ones are loaded now."""
         fn, tiles = self.fn, self.tiles
         element = ELEMENTS[tiles.product.dtype]
         type_ = vector_type(element, CHANNELS * tiles.product.group)
         size = type_.count * element.width // 8
         block = fn.at(fn.tables, fn.mul(channel, self.block_bytes // CHANNELS))
 
-        def load(pattern: int, column: int) -> Any:
-            return fn.load(fn.at(block, (pattern * tiles.window_columns + column) * size), type_, 8)
+        def load(pattern: int) -> Any:
+            return fn.load(fn.at(block, pattern * size), type_, 8)
 
         if not tiles.resident:
             return load
-        columns = range(tiles.window_columns)
-        loaded = [[load(pattern, column) for column in columns] for pattern in range(len(tiles.patterns))]
-        return lambda pattern, column: loaded[pattern][column]
+        return [load(pattern) for pattern in range(len(tiles.patterns))].__getitem__
 
     def bias(self, channel: Index) -> Any:
         """The bias of a block of channels."""
@@ -127,53 +133,44 @@ class _Tile:
         inputs, _ = fn.divide(channel, writer.multiplier)
         self.source = fn.add(access.offset(fn, start, writer.own[:3]), inputs)
         first = access.offset(fn, corner, writer.pixels)
-        self.places = [(row, column) for column in range(tiles.columns) for row in range(tiles.rows.count)]
-        self.pixels = [fn.add(first, row * writer.pixels[1] + column) for row, column in self.places]
-        self.loaded: dict[tuple[int, int], Any] = {}
+        self.pixels = [fn.add(first, row * writer.pixels[1] + column) for row, column in tiles.pixels]
+        self.loaded: dict[tuple[tuple[int, int], ...], Any] = {}
 
     def emit(self, bias: Any) -> None:
         """All its sums and results."""
         wide = self.writer.bias_type.dtype == "int64"
         start = constant(vector_type(I32, CHANNELS), 0) if wide else bias
-        numbers = range(len(self.places))
-        groups = [numbers[n : n + FINISHED_TOGETHER] for n in numbers[::FINISHED_TOGETHER]]
-        sums = [] if self.tiles.resident else self._step_by_step(start)
-        for group in groups:
-            mine = (
-                [self._summed(start, self.places[n]) for n in group] if not sums else [sums[n] for n in group]
-            )
+        all_sums = [] if self.tiles.resident else self._step_by_step(start)
+        for number in range(0, len(self.pixels), FINISHED_TOGETHER):
+            part = slice(number, number + FINISHED_TOGETHER)
+            sums = all_sums[part] or [self._summed(start, pixel) for pixel in self.tiles.pixels[part]]
             if wide:
-                mine = [self.fn.b.add(self.fn.b.sext(total, bias.type), bias) for total in mine]
-            pixels = [self.pixels[n] for n in group]
-            self.writer.finisher.store_pixels(mine, pixels, self.channel, CHANNELS)
+                sums = [self.fn.b.add(self.fn.b.sext(total, bias.type), bias) for total in sums]
+            self.writer.finisher.store_pixels(sums, self.pixels[part], self.channel, CHANNELS)
 
     def _step_by_step(self, start: Any) -> list[Any]:
         """The sums of all pixels, some steps of every pixel at a time."""
-        sums = [start] * len(self.places)
-        for first in range(0, len(self.tiles.steps(0)), STEPS_TOGETHER):
+        sums = [start] * len(self.pixels)
+        most = max(len(self.tiles.steps(*pixel)) for pixel in self.tiles.pixels)
+        for first in range(0, most, STEPS_TOGETHER):
             part = slice(first, first + STEPS_TOGETHER)
-            sums = [self._summed(*pixel, part) for pixel in zip(sums, self.places, strict=True)]
+            sums = [self._summed(*pixel, part) for pixel in zip(sums, self.tiles.pixels, strict=True)]
         return sums
 
-    def _summed(self, total: Any, place: tuple[int, int], part: slice = slice(None)) -> Any:
-        """``total`` and some of the steps of the pixel at ``place`` (row, column) of the tile."""
-        row, column = place
+    def _summed(self, total: Any, pixel: tuple[int, int], part: slice = slice(None)) -> Any:
+        """``total`` and some of the steps of a pixel (row and column in the tile)."""
         steps: Sequence[tuple[Any, Any]] = [
-            (
-                self._step(group, column * self.tiles.stride + tap * self.tiles.dilation),
-                self.weight(pattern, tap),
-            )
-            for group, pattern, tap in self.tiles.steps(row)[part]
+            (self._activations(step.reads), self.weight(self.tiles.patterns[step.taps]))
+            for step in self.tiles.steps(*pixel)[part]
         ]
         return self.tiles.product.total(self.fn, total, steps)
 
-    def _step(self, group: int, column: int) -> Any:
-        """The activations of a group of rows in a column of the input, loaded where they are first needed."""
-        if (group, column) not in self.loaded:
-            _, line, step, _ = self.writer.own
-            first = self.fn.add(self.source, column * step)
-            lines = [self.fn.add(first, number * line) for number in self.tiles.rows.groups[group]]
-            rows = [self.writer.activations(position) for position in lines]
+    def _activations(self, reads: tuple[tuple[int, int], ...]) -> Any:
+        """The activations of a step, loaded where they are first needed."""
+        if reads not in self.loaded:
+            strides = self.writer.own[1:3]
+            places = [self.fn.add(self.source, access.offset(self.fn, read, strides)) for read in reads]
+            taken = [self.writer.activations(position) for position in places]
             unsigned = self.writer.x.dtype == "uint8"
-            self.loaded[group, column] = self.tiles.product.step(self.fn, rows, unsigned)
-        return self.loaded[group, column]
+            self.loaded[reads] = self.tiles.product.step(self.fn, taken, unsigned)
+        return self.loaded[reads]
