@@ -15,20 +15,31 @@ from qimport.qnn.lstm_hybrid import HybridLstm
 from qimport.qnn.lstm_integer import IntegerLstm
 from qimport.qnn.lstm_shape import LstmShape
 
+TOGETHER = 4
+"""Steps of integer arithmetic: enough to share what is loaded of weights, few enough to need little memory.
+
+Sums of floats are in an order that depends on how many rows a product has, so they stay together.
+"""
+
 
 @rule(Lstm)
 def lower_lstm(emit: Emitter, op: Lstm, use: Use) -> tuple[Value, ...]:
-    """Input products of all steps at once, then one step after the other."""
+    """Input products of several steps at once, then one step after the other."""
     shape = op.shape(use.call)
     lstm = op.arithmetic(use.call)
     steps = _steps(emit, lstm, use)
-    ahead = steps.input_products(time_first(emit, use.operand(0), shape))
+    x = time_first(emit, use.operand(0), shape)
+    together = _together(shape.time) if isinstance(lstm, IntegerLstm) else shape.time
+    ahead: dict[int, Value] = {}
     h = emit.reshape(use.operand(OUTPUT_STATE), (shape.batch, shape.outputs))
     c = emit.reshape(use.operand(CELL_STATE), (shape.batch, shape.cells))
     results = [h] * shape.time
     for time in range(shape.time - 1, -1, -1) if op.backward else range(shape.time):
-        rows = emit.slice(ahead, (time * shape.batch, 0), (shape.batch, ahead.type.shape[1]), (1, 1))
-        h, c = steps.step(rows, h, c)
+        first = time - time % together
+        if first not in ahead:
+            count = min(together, shape.time - first)
+            ahead[first] = steps.input_products(_times(emit, x, shape, first, count))
+        h, c = steps.step(_times(emit, ahead[first], shape, time - first, 1), h, c)
         results[time] = h
     y = emit.concat(results, 0)
     state_types = (use.call.outputs[1], use.call.outputs[2])
@@ -36,6 +47,17 @@ def lower_lstm(emit: Emitter, op: Lstm, use: Use) -> tuple[Value, ...]:
         time_as_in_file(emit, y, shape, use.output),
         *(emit.reshape(value, type_.shape) for value, type_ in zip((h, c), state_types, strict=True)),
     )
+
+
+def _together(time: int) -> int:
+    """Steps whose input products are computed at once, in groups of one size as far as that goes."""
+    return -(-time // -(-time // TOGETHER))
+
+
+def _times(emit: Emitter, rows: Value, shape: LstmShape, first: int, count: int) -> Value:
+    """The rows [count * batch, ...] of some steps."""
+    begin, size = first * shape.batch, count * shape.batch
+    return emit.slice(rows, (begin, 0), (size, rows.type.shape[1]), (1, 1))
 
 
 def _steps(emit: Emitter, lstm: IntegerLstm | FloatLstm, use: Use) -> IntegerSteps | FloatSteps | HybridSteps:

@@ -10,11 +10,28 @@ from qimport.ir.types import TensorType
 from qimport.lower.rule import Emitter, Use, rule
 from qimport.qnn.spectrum import ComplexAbs, Imag, Real, Rfft2d
 
+ROWS = 8
+"""Rows that are transformed together."""
+
 
 @rule(Rfft2d)
 def lower_rfft2d(emit: Emitter, op: Rfft2d, use: Use) -> Value:
-    """Rows of pairs, transformed; then columns, for which the image is turned."""
+    """Some images at a time: transforms are computed in pairs of float64, which take much memory."""
     x = _fitted(emit, use.operand(0), op.height, op.width)
+    images, size = x.type.shape[0], x.type.shape[1:]
+    together = max(1, ROWS // op.height)
+    parts = [
+        _transformed(
+            emit, op, emit.slice(x, (first, 0, 0), (min(together, images - first), *size), (1, 1, 1))
+        )
+        for first in range(0, images, together)
+    ]
+    whole = emit.reshape(emit.concat(parts, 0), (*use.output.shape, 2))
+    return emit.emit(prim.Bitcast(), (whole,), use.output)
+
+
+def _transformed(emit: Emitter, op: Rfft2d, x: Value) -> Value:
+    """Rows of pairs, transformed; then columns, for which the image is turned."""
     images, kept = x.type.shape[0], op.width // 2 + 1
     single = emit.reshape(emit.cast(x, "float64"), (images * op.height, op.width, 1))
     rows = _fft(emit, emit.pad(single, (0, 0, 0), (0, 0, 1), 0.0))
@@ -25,7 +42,7 @@ def lower_rfft2d(emit: Emitter, op: Rfft2d, use: Use) -> Value:
         pairs = emit.transpose(emit.reshape(columns, turned.type.shape), (0, 2, 1, 3))
     signs = emit.constant(fourier.CONJUGATE)
     narrow = emit.cast(emit.binary("mul", pairs, signs), "float32")
-    return emit.emit(prim.Bitcast(), (emit.reshape(narrow, (*use.output.shape, 2)),), use.output)
+    return emit.reshape(narrow, (images, op.height, kept, 2))
 
 
 def _fitted(emit: Emitter, x: Value, height: int, width: int) -> Value:
