@@ -39,8 +39,8 @@ MAX_SHIFT = 31
 VectorRounding = Literal["away", "once", "down"]
 """Of a rescale: as everywhere else; with one rounding, half up; with the second step downward."""
 
-ADD_BLOCKS: dict[VectorRounding, int] = {"away": 16, "once": 16, "down": 8}
-"""Elements per vector of the optimized ADD kernels, which are told apart by their rounding."""
+ADD_BLOCK, NARROW_ADD_BLOCK = 16, 8
+"""Elements per vector of the optimized ADD kernels: the latter for uint8 and where one operand stays."""
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ class Add(SumOperation):
 
     builtin, in whole vectors of 8 elements of a run (see :func:`inner_run`): the second step of the rescales
     of u and v rounds downward. So in uint8; in int8 only where one operand is a single element throughout the
-    run. Sums that leave 16 bits, for a result scale absurdly small, are wrapped in all vectors (of 16
-    elements in int8 with two operands that go on): clamp(wrap16(sum + z_out), low, high).
+    run, but on ARM also in vectors of 16 elements where both go on. Sums that leave 16 bits, for a result
+    scale absurdly small, are wrapped in all vectors: clamp(wrap16(sum + z_out), low, high).
 
     xnnpack, with r_i = float32(s_i / s_out), shift = 20 - floor(log2(max(r_a, r_b))),
     m_i = round_even(r_i * 2^shift):
@@ -244,15 +244,19 @@ class Add(SumOperation):
         if self.kernel_family(call) != "builtin" or not differs:
             return size, 0
         run = size if call.output.dtype == "int16" else inner_run(a, b)[0]
-        return run, run - run % ADD_BLOCKS[self.vector_rounding(call)]
+        return run, run - run % (NARROW_ADD_BLOCK if self._is_narrow(call) else ADD_BLOCK)
 
     def vector_rounding(self, call: Call) -> VectorRounding:
         """As the class says."""
-        a, b = call.input(0).shape, call.input(1).shape
         if call.output.dtype == "int16":
-            return "once" if a == b else "away"
-        _, single = inner_run(a, b)
-        return "down" if single or call.output.dtype == "uint8" else "away"
+            return "once" if call.input(0).shape == call.input(1).shape else "away"
+        return "down" if self._is_narrow(call) or call.mode.arm64 else "away"
+
+    @staticmethod
+    def _is_narrow(call: Call) -> bool:
+        """Whether the kernel is one of those with vectors of 8 elements."""
+        _, single = inner_run(call.input(0).shape, call.input(1).shape)
+        return call.output.dtype == "uint8" or (call.output.dtype == "int8" and single)
 
 
 @operation
