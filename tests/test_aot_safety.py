@@ -19,7 +19,7 @@ from aot_harness import (
     run_tool,
 )
 from conftest import ROOT
-from emulator import HOST, PLATFORMS
+from emulator import PLATFORMS, Platform
 from network_program import build_network
 
 import qimport
@@ -31,6 +31,7 @@ from qimport.ir.types import Quantization, TensorType
 from qimport.oracle import random_inputs
 from qimport.qnn.quantize import Dequantize
 from qimport.qnn.sums import Add
+from qimport.toolchain import require_compiler
 
 MODELS = ("digits_int8_ptq", "mobile_int8")
 
@@ -94,12 +95,13 @@ def wide_sum() -> Graph:
 
 @pytest.mark.parametrize("target", target_descriptions())
 def test_examples_compile_strictly_and_run(target: str, tmp_path: Path) -> None:
-    platform = PLATFORMS.get(target, HOST)
+    platform = PLATFORMS.get(target, Platform(target))
     platform.skip_if_missing()
     objects, _, example = build_graph(tmp_path, wide_sum(), target)
-    program = platform.link([example, objects], tmp_path / "program", STRICT)
-    if platform is HOST and why_not_runnable(target_named(target)):
+    if not platform.emulator and why_not_runnable(target_named(target)):
+        require_compiler(target_named(target)).run(*STRICT, "-c", example, "-o", tmp_path / "example.o")
         return
+    program = platform.link([example, objects], tmp_path / "program", STRICT)
     arrays = [np.arange(35, dtype=np.int16) * step for step in (3, -5)]
     for name, array in zip("ab", arrays, strict=True):
         array.tofile(tmp_path / name)

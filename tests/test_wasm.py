@@ -39,6 +39,8 @@ def test_functions_and_data_of_others_are_found() -> None:
 def test_a_model_needs_nothing(tmp_path: Path) -> None:
     content = build(tmp_path, "mobile_int8", "wasm32")[0].read_bytes()
     assert not wasm.undefined_symbols(content)
+    code, data = wasm.code_and_data_bytes(content)
+    assert 0 < code < data < code + data < len(content) < code + data + 4000
 
 
 def test_another_file_is_our_bug() -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from qimport.codegen import elf
+from qimport.codegen import elf, wasm
 from qimport.codegen.aot import Translation
 from qimport.codegen.backend import assembly, emitted_text, linked_module
 from qimport.codegen.stack import Stack, deepest, frames
@@ -60,23 +60,31 @@ class Footprint:
 def footprint(translation: Translation, plan: Plan) -> Footprint:
     """Measure an object; the stack is that of the code in it, whose assembly is written once more."""
     api, program = translation.api, translation.program
-    assert translation.object_code is not None
-    sections = elf.read_sections(translation.object_code)
-    sizes = {
-        begin: sum(len(section.content) for section in sections if section.name.startswith(begin))
-        for begin in (".text", ".rodata", ".data.rel.ro")
-    }
+    code, data = _code_and_data_bytes(translation)
     weights, constants = program.weight_bytes, len(program.constants)
     inside = constants if api.weights is None else 0
     return Footprint(
-        code=sizes[".text"],
+        code=code,
         weights=weights,
         tables=constants - weights,
-        other=max(sizes[".rodata"] + sizes[".data.rel.ro"] - inside, 0),
+        other=max(data - inside, 0),
         arena=plan.arena_bytes,
         state=plan.state_bytes,
         stack=stack_of(translation),
     )
+
+
+def _code_and_data_bytes(translation: Translation) -> tuple[int, int]:
+    """Of instructions, and of all else in an object that a program loads."""
+    content = translation.object_code
+    assert content is not None
+    if translation.api.target.architecture.elf_machine is None:
+        return wasm.code_and_data_bytes(content)
+    code, *data = (
+        sum(len(section.content) for section in elf.read_sections(content) if section.name.startswith(begin))
+        for begin in (".text", ".rodata", ".data.rel.ro")
+    )
+    return code, sum(data)
 
 
 def stack_of(translation: Translation) -> Stack:

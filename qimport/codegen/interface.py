@@ -45,7 +45,7 @@ TYPE_NUMBERS: dict[str, int] = {
 """The numbers of TfLiteType, for tables of tensors."""
 
 RESULTS: tuple[tuple[str, str], ...] = (
-    ("OK", "the outputs are written"),
+    ("OK", "no error"),
     ("ERROR_INPUT", "inputs is NULL or not aligned, or one of its pointers is NULL"),
     ("ERROR_OUTPUT", "outputs is NULL or not aligned, or one of its pointers is NULL"),
     ("ERROR_ARENA", "arena is NULL or not aligned"),

@@ -1,4 +1,4 @@
-"""Relocatable WebAssembly objects: what one needs from others.
+"""Relocatable WebAssembly objects: what one needs from others, and how large its parts are.
 
 LLVM's objects are WebAssembly modules whose memory is imported; a custom section named "linking" lists their
 symbols as a linker sees them. Only what LLVM writes for our own code is understood.
@@ -12,7 +12,7 @@ from qimport.errors import CompilerBug
 
 _HEADER = b"\0asm\x01\0\0\0"
 
-_CUSTOM, _IMPORTS = 0, 2
+_CUSTOM, _IMPORTS, _CODE, _DATA = 0, 2, 10, 11
 _FUNCTION, _TABLE, _MEMORY, _GLOBAL = range(4)
 _SYMBOL_TABLE, _LINKING_VERSION = 8, 2
 _DATA_SYMBOL, _SECTION_SYMBOL = 1, 3
@@ -30,6 +30,9 @@ class _Reader:
 
     def __init__(self, content: bytes) -> None:
         self._content, self._position = content, 0
+
+    def __len__(self) -> int:
+        return len(self._content)
 
     @property
     def at_end(self) -> bool:
@@ -83,6 +86,15 @@ def undefined_symbols(content: bytes) -> frozenset[str]:
             tables = [part for number, part in section.parts() if number == _SYMBOL_TABLE]
             found |= {name for table in tables for name in _undefined(table, imports)}
     return frozenset(found - SUPPLIED)
+
+
+def code_and_data_bytes(content: bytes) -> tuple[int, int]:
+    """Sizes of the sections that hold the functions and the constants."""
+    check_object(content)
+    reader = _Reader(content)
+    reader.take(len(_HEADER))
+    sizes = {kind: len(section) for kind, section in reader.parts()}
+    return sizes.get(_CODE, 0), sizes.get(_DATA, 0)
 
 
 def _imported_names(section: _Reader) -> dict[int, list[str]]:
