@@ -210,17 +210,21 @@ def test_sweep(row: Row, target: Target) -> None:
     sweep(row, target, cases(row, target))
 
 
+def long_cases(row: Row) -> list[MacCase]:
+    """Pixels with so many activations that a tile of them does not fit on the stack."""
+    shape = {"width": (1, 2), "height": (1,), "outputs": (5,), "batch": (1,), "runtime": ((),)}
+    words = LONG_SUMS if row.name.endswith("_words") else {}
+    long_dense = {"kind": ("dense",), "inputs": (30001,)}
+    many_channels = {"kind": ("window",), "inputs": (3002,), "window": ((3, 3),)}
+    return [case for long in (long_dense, many_channels) for case in sample(2, 7, **words, **shape, **long)]
+
+
 @pytest.mark.parametrize(
     ("row", "target"), [pair for pair in NATIVE_PAIRS if "mac_tile" in pair[0].name], ids=pair_id
 )
 def test_windows_beyond_the_stack(row: Row, target: Target) -> None:
     skip_unless_runnable(row, target)
-    shape = {"width": (1, 2), "height": (1,), "outputs": (5,), "batch": (1,), "runtime": ((),)}
-    words = LONG_SUMS if row.name.endswith("_words") else {}
-    long_dense = {"kind": ("dense",), "inputs": (30001,)}
-    many_channels = {"kind": ("window",), "inputs": (3002,), "window": ((3, 3),)}
-    found = [case for long in (long_dense, many_channels) for case in sample(2, 7, **words, **shape, **long)]
-    sweep(row, target, found)
+    sweep(row, target, long_cases(row))
 
 
 @pytest.mark.parametrize("row", MAC_ROWS, ids=pair_id)
@@ -265,7 +269,7 @@ def test_nothing_saturates(row: Row, target: Target) -> None:
 @pytest.mark.parametrize(("row", "target"), EMULATED_PAIRS, ids=pair_id)
 def test_sweep_under_an_emulator(row: Row, target: Target, tmp_path: Path) -> None:
     skip_without_tools(target)
-    found = [*cases(row, target), *saturating_cases(row)]
+    found = [*cases(row, target), *saturating_cases(row), *long_cases(row)]
     module, operands = module_of(row, target, found)
     wrong = check_emulated(module, operands, tmp_path, overwritten=-1)
     assert not wrong, [found[int(name.removeprefix("kernel_"))] for name in wrong]

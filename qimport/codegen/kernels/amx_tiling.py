@@ -15,8 +15,8 @@ from qimport.codegen.kernels import mac
 ROWS, COLUMNS, ROW_BYTES = 16, 16, 64
 """Tile rows (pixels), int32 columns (channels), bytes of a row."""
 
-PANEL_BYTES = 96 * 1024
-"""The largest panel: it lies on the stack, and most of it should stay in the first-level cache."""
+PANEL_BYTES = 56 * 1024
+"""The largest panel: it lies on the stack, of which no function takes more than 64 KiB."""
 
 CACHE_BYTES = 1024 * 1024
 """What is expected to stay in the second-level cache from one block to the next."""
@@ -72,7 +72,9 @@ class Tiling:
     def pixel_tiles(self) -> int:
         """Tiles of positions per block: one or two."""
         odd_block = self.positions < 2 * ROWS and self.positions % 2
-        return 1 if self.positions <= ROWS or odd_block else 2
+        rows = -(-mac.balanced(self.positions, 2 * ROWS) // 2) * 2
+        too_large = self.gathered and rows * self.view.pixel_step > PANEL_BYTES
+        return 1 if self.positions <= ROWS or odd_block or too_large else 2
 
     @property
     def tile_rows(self) -> int:

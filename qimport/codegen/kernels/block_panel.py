@@ -50,8 +50,7 @@ class BlockPanel:
         self.tile_bytes = tile_bytes(self.length, block, pixels)
         self.memory = mac.tile_memory(fn, tiles * self.tile_bytes, "int8")
         self.owed = mac.tile_memory(fn, tiles * pixels) if zero else None
-        gathered = geometry.runs > 1 and geometry.run_length % block.unit
-        self.row = mac.tile_memory(fn, self.length, "int8") if gathered else None
+        self.row = mac.tile_memory(fn, self.length, "int8") if gathers(geometry, block) else None
 
     def start(self) -> list[Any]:
         """The position of the first pixel."""
@@ -218,6 +217,17 @@ def _powers(count: int) -> Iterator[tuple[int, int]]:
         width = 1 << ((count - start).bit_length() - 1)
         yield start, width
         start += width
+
+
+def gathers(geometry: mac.Geometry, block: BlockProduct) -> bool:
+    """Whether runs are no whole units, so that those of a pixel are first copied side by side."""
+    return geometry.runs > 1 and geometry.run_length % block.unit > 0
+
+
+def least_memory(geometry: mac.Geometry, block: BlockProduct, pixels: int) -> int:
+    """Bytes of a panel of one tile, with all that is needed to fill it."""
+    length = geometry.runs * geometry.run_length
+    return tile_bytes(length, block, pixels) + (length if gathers(geometry, block) else 0)
 
 
 def tile_bytes(length: int, block: BlockProduct, pixels: int) -> int:

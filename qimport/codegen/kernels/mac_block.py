@@ -17,7 +17,7 @@ from qimport.codegen.function import I64, Index, KernelFunction, index
 from qimport.codegen.isa import blocks
 from qimport.codegen.isa.blocks import CHANNELS, REGISTER_BYTES, REGISTERS, BlockProduct
 from qimport.codegen.kernels import access, mac
-from qimport.codegen.kernels.block_panel import BlockPanel, tile_bytes
+from qimport.codegen.kernels.block_panel import BlockPanel, least_memory, tile_bytes
 from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -129,7 +129,7 @@ def tiling(kernel: Kernel, block: BlockProduct) -> Tiling:
         if block.registers(pixels, vectors) <= REGISTERS
     ]
     fitting = [t for t in tiles if t.pixels <= t.all_pixels and t.vectors <= t.channel_vectors]
-    small = [t for t in fitting if tile_bytes(t.length, block, t.pixels) <= MOST_PANEL_BYTES]
+    small = [t for t in fitting if least_memory(geo, block, t.pixels) <= MOST_PANEL_BYTES]
     return min(small, key=lambda tiles: tiles.instructions)
 
 
@@ -137,8 +137,7 @@ def applies(kernel: Kernel, block: BlockProduct) -> bool:
     """Constant weights of bytes that are exact, of pixels that have room on the stack."""
     if not (mac.constant_weights(kernel) and mac.multiplies_bytes(kernel)):
         return False
-    geo = mac.geometry(kernel)
-    if tile_bytes(geo.runs * geo.run_length, block, 1) > MOST_PANEL_BYTES:
+    if least_memory(mac.geometry(kernel), block, 1) > MOST_PANEL_BYTES:
         return False
     return block.fits(_weights(kernel, block)[0])
 
