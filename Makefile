@@ -45,7 +45,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 test-targets: $(VENV)/.test
-	QIMPORT_TARGETS=$(QIMPORT_TARGETS) $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_targets.py tests/test_stack.py
+	QIMPORT_TARGETS=$(QIMPORT_TARGETS) $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_targets.py tests/test_target_operators.py tests/test_stack.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

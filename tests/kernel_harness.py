@@ -81,7 +81,7 @@ class KernelModule:
         """Emit ``kernel`` with ``row``, or with the row that would be chosen."""
         row = choose(kernel, self.target) if row is None else row
         layout = row.layout(kernel, self.target)
-        row.emit(self.module, name, kernel, self.target, layout)
+        row.write(self.module, name, kernel, self.target, layout)
         self.kernels.append(Emitted(kernel, name, row.tables(kernel, layout)))
         return self.kernels[-1]
 

@@ -111,6 +111,9 @@ def kernels() -> dict[str, Kernel]:
     found["addition"] = addition()
     found.update({f"pair_sum-{size}": pair_sum_kernel(size) for size in (3, 70)})
     found["scale_codes"] = scale_codes_kernel()
+    tiny = TensorType("float32", (70,))
+    found["subnormal"] = single(prim.Binary("sub"), [tiny, tiny], tiny)
+    found["compare"] = single(prim.Compare("less"), [tiny, tiny], TensorType("bool", (70,)))
     return found
 
 
@@ -136,19 +139,22 @@ def test_objects_need_no_run_time(target: str, tmp_path: Path) -> None:
     assert {line.split()[-1] for line in lines if line.strip()} <= ALLOWED
 
 
-def test_emulated_arm64_gives_the_same_bytes(tmp_path: Path) -> None:
-    """NEON's own rounding instructions and table look-ups against the prim interpreter."""
-    PLATFORMS["arm64"].skip_if_missing()
+def random_elements(rng: np.random.Generator, type_: TensorType) -> Array:
+    """Sums, codes, or floats that are hardly larger than the smallest ones."""
+    if type_.dtype == "int32":
+        return accumulators(rng, type_.shape)
+    if type_.dtype == "float32":
+        return rng.integers(0, 2**25, type_.shape).astype(np.uint32).view(np.float32)
+    return codes(rng, type_.dtype, type_.shape)
+
+
+@pytest.mark.parametrize("target", ["arm64", "armv7", "riscv64", "cortex-m4", "cortex-m55"])
+def test_emulated_kernels_give_the_same_bytes(target: str, tmp_path: Path) -> None:
+    """A target's own instructions and what LLVM makes of all others against the prim interpreter."""
+    PLATFORMS[target].skip_if_missing()
     rng = np.random.default_rng(2)
-
-    def operands(kernel: Kernel) -> list[Array]:
-        types = [value.type for value in kernel.graph.inputs]
-        return [
-            accumulators(rng, type_.shape) if type_.dtype == "int32" else codes(rng, type_.dtype, type_.shape)
-            for type_ in types
-        ]
-
-    wrong = check_emulated(module_of_all("arm64"), [operands(k) for k in KERNELS.values()], tmp_path)
+    operands = [[random_elements(rng, value.type) for value in k.graph.inputs] for k in KERNELS.values()]
+    wrong = check_emulated(module_of_all(target), operands, tmp_path)
     assert not wrong, [list(KERNELS)[int(name.removeprefix("kernel_"))] for name in wrong]
 
 

@@ -66,6 +66,14 @@ def _of_integers(type_: Any) -> Any:
     return ir.VectorType(ir.IntType(width), type_.count)
 
 
+def forbid_vectors(function: Any, target: Target) -> None:
+    """Let LLVM use no vector registers in a function."""
+    if function.blocks:
+        features = ",".join((target.feature_string, *target.architecture.without_vectors))
+        # llvmlite knows attributes by name only; it writes what is in its set as it is.
+        set.add(function.attributes, f'"target-features"="{features}"')
+
+
 class KernelFunction:
     """``void name(ptr operand..., ptr tables, ptr result)`` under construction.
 

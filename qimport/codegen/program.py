@@ -114,7 +114,7 @@ class _Writer:
         if identity not in self.known:
             name = f"{self.prefix}_{len(self.known)}_{row.name}"
             module = self._new_module(name)
-            function = row.emit(module, name, kernel, self.target, layout)
+            function = row.write(module, name, kernel, self.target, layout)
             self.kernels.append(str(module))
             self.ready(self.kernels[-1])
             self.known[identity] = declared(self.module, name, function.function_type)

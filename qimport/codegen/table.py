@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qimport import prim
+from qimport.codegen.function import forbid_vectors
 from qimport.codegen.isa.blocks import BLOCK_PRODUCTS, BlockProduct
 from qimport.codegen.isa.channels import CHANNEL_PRODUCTS, ChannelProduct
 from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
@@ -65,6 +66,15 @@ class Row:
     table_bytes: Callable[[Kernel], int] = _no_bytes
     pack: Callable[[Kernel], bytes] = _no_tables
 
+    def write(self, module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
+        """The function of a kernel, added to ``module``; see :attr:`Architecture.without_vectors`."""
+        before = len(module.functions)
+        function = self.emit(module, name, kernel, target, layout)
+        if target.architecture.without_vectors and computes_floats(kernel):
+            for made in module.functions[before:]:
+                forbid_vectors(made, target)
+        return function
+
     def layout(self, kernel: Kernel, target: Target) -> TableLayout:
         """The tables of a kernel in this row."""
         return TableLayout(kernel.graph, target, mac.align(self.table_bytes(kernel)))
@@ -72,6 +82,14 @@ class Row:
     def tables(self, kernel: Kernel, layout: TableLayout) -> bytes:
         """The packed constants of a kernel."""
         return self.pack(kernel).ljust(layout.start, b"\0") + layout.pack()
+
+
+def computes_floats(kernel: Kernel) -> bool:
+    """Whether a kernel computes with floats of any size; float32 factors of integers never are tiny."""
+    values = [*kernel.graph.inputs, *(value for node in kernel.graph.nodes for value in node.outputs)]
+    constants = [value for node in kernel.graph.nodes for value in node.inputs if value and value.is_constant]
+    floats = any(value.type.dtype.startswith(("float", "complex")) for value in values)
+    return floats or any(value.type.dtype == "float64" for value in constants)
 
 
 def _anywhere(target: Target) -> bool:

@@ -33,6 +33,8 @@ class Architecture:
     that is None; ``relocation`` is LLVM's model for code that a linker may place anywhere. ``clock`` is the
     intrinsic that reads a counter of constant rate in user mode. ``fuses``: every such processor has a fused
     multiply-add of float32; ``minimum_of_floats``: and the smaller of two floats without a function.
+    ``without_vectors`` are LLVM features for kernels of floats where vectors would flush subnormal numbers,
+    or where LLVM cannot select all instructions.
 
     ``helpers`` are the functions beyond :data:`MEMORY_FUNCTIONS` that LLVM may call for what the processor
     lacks. ``stack_bytes`` is the largest stack frame of a function. ``links_objects``: the objects of
@@ -51,6 +53,7 @@ class Architecture:
     float_abi: str = "hard"
     fuses: bool = False
     minimum_of_floats: bool = True
+    without_vectors: tuple[str, ...] = ()
     relocation: str = "pic"
     helpers: frozenset[str] = frozenset()
     stack_bytes: int = 64 << 10
@@ -133,6 +136,7 @@ ARMV7 = Architecture(
     base=("+neon",),
     pointer_bytes=4,
     minimum_of_floats=False,
+    without_vectors=("-neon",),
     helpers=_ARM_INTEGERS | _ARM_WIDE_FLOATS,
     links_objects=False,
 )
@@ -144,6 +148,7 @@ def _cortex_m(
     base: tuple[str, ...] = (),
     features: tuple[Feature, ...] = (),
     minimum_of_floats: bool = True,
+    without_vectors: tuple[str, ...] = (),
 ) -> Architecture:
     """A microcontroller with a unit for float32; float64 is computed by helpers, which are exact, too."""
     return Architecture(
@@ -156,7 +161,8 @@ def _cortex_m(
         pointer_bytes=4,
         fuses=True,
         minimum_of_floats=minimum_of_floats,
-        helpers=_ARM_INTEGERS | _ARM_WIDE_FLOATS | _ARM_DOUBLES | _ARM_MEMORY,
+        without_vectors=without_vectors,
+        helpers=_ARM_INTEGERS | _ARM_WIDE_FLOATS | _ARM_DOUBLES | _ARM_MEMORY | {"sqrt"},
         stack_bytes=4 << 10,
         links_objects=False,
     )
@@ -173,6 +179,7 @@ CORTEX_M55 = _cortex_m(
     # Vectors of floats would flush subnormal numbers.
     ("-mve.fp", "-fp64"),
     (_DOUBLES, Feature("mve", ("mve",))),
+    without_vectors=("-mve",),
 )
 
 RISCV64 = Architecture(

@@ -92,7 +92,7 @@ class _Sums:
     def _sums(self, first: Index, channel: Index, lanes: int, count: int) -> list[Any]:
         """The finished sums of ``count`` pixels by ``lanes`` channels."""
         type_ = vector_type(F32, lanes)
-        bias = self.fn.load(self.fn.element(self.biases, channel, "float32"), type_, 4)
+        bias = self.fn.load(self.fn.element(self.biases, channel, "float32"), type_)
         zero = constant(type_, 0.0)
 
         def step(totals: Sequence[Any], x: Index, w: Index) -> list[Any]:
@@ -108,7 +108,7 @@ class _Sums:
         """One product more for every pixel; ``x`` is an element of the input, ``w`` a row of weights."""
         fn = self.fn
         place = fn.add(fn.mul(w, self.outputs), channel)
-        weight = fn.load(fn.element(self.weights, place, "float32"), vector_type(F32, lanes), 4)
+        weight = fn.load(fn.element(self.weights, place, "float32"), vector_type(F32, lanes))
         found = []
         for number, total in enumerate(totals):
             source = fn.add(x, number * self.pixel_step)
