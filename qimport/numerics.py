@@ -49,8 +49,12 @@ ARM64_NUMERICS: tuple[Numerics, ...] = tuple(name for name, mode in MODES.items(
 
 
 def without_delegate(name: Numerics, family: Family) -> Numerics:
-    """The mode of another family on the same machine, for what the family of ``name`` leaves to it."""
+    """The mode of another family on the same machine, for what the family of ``name`` leaves to it.
+
+    The reference kernels have only one.
+    """
     mode = MODES[name]
     if family == mode.family:
         return name
-    return next(other for other, m in MODES.items() if m.family == family and m.arm64 in (mode.arm64, False))
+    alike = (other for other, m in MODES.items() if (m.family, m.arm64) == (family, mode.arm64))
+    return next(alike, "reference")

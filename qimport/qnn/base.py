@@ -35,7 +35,10 @@ class QnnOperation(Operation):
 
     def unknown(self, call: Call) -> str | None:
         """Why this use is refused in an ARM mode although the interpreter runs it there."""
-        floats = any(type_.dtype in ("float32", "float16", "complex64") for type_ in call.outputs)
+        dtypes = {type_.dtype for type_ in call.outputs}
+        if call.mode.little and "float16" in dtypes and self.kernel_family(call) == "xnnpack":
+            return "little ARM cores have no arithmetic of float16, and what is in its place is not known"
+        floats = not dtypes.isdisjoint(("float32", "float16", "complex64"))
         if not (call.mode.arm64 and floats) or self.kernel_family(call) in self.ARM64_FLOATS:
             return None
         return f"how the ARM build of the interpreter computes {self.TFLITE[0]} of floats is not known"
