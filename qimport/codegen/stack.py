@@ -150,12 +150,14 @@ WASM32 = Notation(
     "__stack_pointer",
     (
         (
-            r"global\.get\t__stack_pointer(?:\n\tlocal\.tee\t\d+)?\n\ti32\.const\t(\d+)\n\ti32\.sub ?"
-            r"(?:\n\ti32\.const\t-(\d+)\n\ti32\.and)?",
+            r"global\.get\t__stack_pointer(?:\n\tlocal\.\w+\t\d+)*\n\ti32\.const\t(\d+)\n\ti32\.sub ?"
+            r"(?:\n\ti32\.const\t-(\d+)\n\ti32\.and ?)?"
+            r"(?:\n\tlocal\.tee\t\d+\n\tglobal\.set\t__stack_pointer)?",
             lambda m: Move("__stack_pointer", "__stack_pointer", -int(m[1]), int(m[2] or 1)),
         ),
     ),
-    writes=r"(?!)",
+    writes=r"global\.set\t__stack_pointer",
+    restores=r"(?:local\.get\t\d+|i32\.add ?)\n\tglobal\.set\t__stack_pointer",
 )
 """Only what lies in linear memory; what a virtual machine keeps elsewhere is its own affair."""
 
