@@ -88,6 +88,20 @@ def test_what_cannot_be_followed_is_an_error() -> None:
         frames("f_x:\n\tsubq\t%rax, %rsp\n\tretq\n", "x86_64-unknown-linux-gnu")
 
 
+def test_returns_on_a_condition_leave_the_frame_in_place() -> None:
+    """And a store to where the pointer is does not move it."""
+    lines = (
+        "push\t{r4, lr}",
+        "sub\tsp, #68",
+        "stm.w\tsp, {r0, r1}",
+        "it\ths",
+        "addhs\tsp, #68",
+        "pophs\t{r4, pc}",
+    )
+    text = "f_x:\n" + "".join(f"\t{line}\n" for line in (*lines, "push\t{r5}", "bx\tlr"))
+    assert frames(text, "thumbv7em-unknown-none-eabihf")["f_x"].nbytes == 80
+
+
 def test_the_deepest_chain() -> None:
     functions = {
         "run": Frame(16, frozenset({"left", "right", "memcpy"})),

@@ -50,7 +50,7 @@ class Notation:
     """How assembly moves the stack pointer: patterns of whole instructions and their ``meanings``.
 
     ``writes`` matches every instruction that writes the pointer; ``restores`` those that set it back from the
-    frame pointer, in front of an end. A call itself pushes ``return_address`` bytes.
+    frame pointer, in front of an end, or on a condition. A call itself pushes ``return_address`` bytes.
     """
 
     pointer: str
@@ -126,8 +126,8 @@ ARM32 = Notation(
         (r"pop(?:\.w)?\t\{(.*)\}", lambda m: Move("sp", "sp", 4 * _registers(m[1]))),
         (r"ldr\t\w+, \[sp\], #(\d+)", lambda m: Move("sp", "sp", int(m[1]))),
     ),
-    writes=r"(?:[a-z.]+\tsp, .*|.*\[sp, .*\]!|.*\[sp\], .*|.*\tsp!.*)",
-    restores=r"(?:sub|add|mov)(?:\.w|w)?\t(?:sp|r4), (?:r7|r11).*",
+    writes=r"(?:(?!stm|cmp)[a-z.]+\tsp, .*|.*\[sp, .*\]!|.*\[sp\], .*|.*\tsp!.*)",
+    restores=r"(?:sub|add|mov)(?:\.w|w)?\t(?:sp|r4), (?:r7|r11).*|add[a-z]{2}\tsp, .*",
 )
 
 RISCV64 = Notation(
