@@ -229,24 +229,34 @@ class KernelFunction:
                 return carried
             if count == 1:
                 return body(start, *carried) or ()
+        first, end = self._word(start), self._word(stop)
         before = self.b.block
         block = self.function.append_basic_block("loop")
         self.b.branch(block)
         self.b.position_at_end(block)
-        counter = self.b.phi(I64)
-        counter.add_incoming(index(start), before)
+        counter = self.b.phi(first.type)
+        counter.add_incoming(first, before)
         phis = [self.b.phi(value.type) for value in carried]
         for phi, value in zip(phis, carried, strict=True):
             phi.add_incoming(value, before)
-        results = body(counter, *phis) or ()
-        following = self.b.add(counter, index(step))
+        results = body(self._widened(counter), *phis) or ()
+        following = self.b.add(counter, first.type(step))
         counter.add_incoming(following, self.b.block)
         for phi, value in zip(phis, results, strict=True):
             phi.add_incoming(value, self.b.block)
         after = self.function.append_basic_block("after")
-        self.b.cbranch(self.b.icmp_signed("<", following, index(stop)), block, after)
+        self.b.cbranch(self.b.icmp_signed("<", following, end), block, after)
         self.b.position_at_end(after)
         return results
+
+    def _word(self, value: Index) -> Any:
+        """An index as wide as an address: a counter of 64 bits takes two registers of a 32-bit processor."""
+        type_ = word_type(self.target)
+        return index(value) if type_ == I64 else self.b.trunc(index(value), type_)
+
+    def _widened(self, word: Any) -> Any:
+        """What :meth:`_word` made narrow."""
+        return word if word.type == I64 else self.b.sext(word, I64)
 
     def blocks(self, count: int, lanes: int, overlap: bool, body: Callable[[Index, int], None]) -> None:
         """Cover ``range(count)`` with ``body(start, width)``, widths being powers of two up to ``lanes``.
