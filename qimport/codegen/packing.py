@@ -14,6 +14,7 @@ from qimport.codegen.vector import (
     concatenated,
     lanes_of,
     like,
+    narrow,
     pairwise,
     shuffle,
     vector_type,
@@ -45,12 +46,16 @@ def packed(fn: KernelFunction, numbers: Sequence[Any], clamp: prim.Clamp, dtype:
 
 
 def _narrowed(fn: KernelFunction, numbers: Sequence[Any], clamp: prim.Clamp, dtype: str) -> Any:
-    """The same by instructions that narrow one register to half of one."""
+    """The same by instructions that narrow one register to half of one; of three registers, too."""
     quads = [neon.narrowed(fn, number) for number in numbers]
+    words = [
+        concatenated(fn, quads[i : i + 2]) if quads[i + 1 :] else widen(fn, quads[i], 2 * neon.QUAD)
+        for i in range(0, len(quads), 2)
+    ]
+    result = bytes_of_words(fn, words, clamp, dtype)
     if len(quads) == 1:
-        return neon.part(fn, bytes_of_words(fn, [widen(fn, quads[0], 2 * neon.QUAD)], clamp, dtype), 0, 4)
-    words = [concatenated(fn, pair) for pair in zip(quads[::2], quads[1::2], strict=True)]
-    return bytes_of_words(fn, words, clamp, dtype)
+        return neon.part(fn, result, 0, neon.QUAD)
+    return result if len(quads) % 2 == 0 else narrow(fn, result, len(quads) * neon.QUAD)
 
 
 def bytes_of_words(fn: KernelFunction, words: Sequence[Any], clamp: prim.Clamp, dtype: str) -> Any:

@@ -101,8 +101,9 @@ class PairSummer:
                 for x, signed in zip((a, b), self.signed, strict=True)
             )
             return by_lanes(self.fn, width, self._register, *codes)
-        if neon.available(self.fn.target) and lanes_of(a) % WORDS == 0:
-            return by_lanes(self.fn, min(lanes_of(a), SMALLEST), self._by_words, a, b)
+        if neon.available(self.fn.target) and lanes_of(a) >= neon.QUAD:
+            width = SMALLEST if lanes_of(a) > WORDS else WORDS
+            return by_lanes(self.fn, width, self._by_words, a, b)
         return self._by_products(a, b)
 
     def _wide(self, codes: Sequence[Any], element: Any) -> list[Any]:

@@ -111,6 +111,17 @@ def concatenated(fn: KernelFunction, parts: Sequence[Any]) -> Any:
     return parts[0]
 
 
+def joined(fn: KernelFunction, parts: Sequence[Any]) -> Any:
+    """The lanes of any number of equal vectors, one after the other."""
+    whole = 1 << (len(parts).bit_length() - 1)
+    front = concatenated(fn, parts[:whole])
+    if whole == len(parts):
+        return front
+    back = joined(fn, parts[whole:])
+    lanes, rest = lanes_of(front), lanes_of(back)
+    return shuffle(fn, front, widen(fn, back, lanes), range(lanes + rest))
+
+
 def load_section(fn: KernelFunction, section: Section, channel: Index, lanes: int, repeat: int = 1) -> Any:
     """A section of the tables in ``lanes``: its only element, or ``repeat`` times channels from one on."""
     base, element = fn.at(fn.tables, section.offset), ELEMENTS[section.dtype]

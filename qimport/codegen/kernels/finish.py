@@ -20,7 +20,7 @@ from qimport.codegen.isa import neon
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import ALIGNMENT, TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import concatenated, lanes_of, shuffle, vector_type
+from qimport.codegen.vector import concatenated, joined, lanes_of, shuffle, vector_type
 from qimport.ir.graph import Value
 from qimport.lower.kernel import Kernel, Strides
 
@@ -70,8 +70,7 @@ class Finisher:
     @property
     def takes_registers(self) -> bool:
         """Whether :meth:`finish_registers` pays: what is done with a sum leaves the registers to the sums."""
-        certain = self.in_bytes and not byte_requantize.speculates(self.target)
-        return certain and len(self.kernel.epilogue) == REQUANTIZATION
+        return self.in_bytes and not byte_requantize.speculates(self.target)
 
     def finish_registers(
         self, sums: Sequence[Sequence[Any]], pixel: Index, channel: Index, count: int
@@ -81,7 +80,7 @@ class Finisher:
         for number, (row, place) in enumerate(zip(sums, places, strict=True)):
             for start, lanes in self._pieces(range(count)):
                 registers = row[start // self.lanes : -(-(start + lanes) // self.lanes)]
-                total = concatenated(self.fn, registers)
+                total = joined(self.fn, registers)
                 if lanes < self.lanes:
                     first = start % self.lanes
                     total = shuffle(self.fn, total, total, range(first, first + lanes))
@@ -149,10 +148,17 @@ class Finisher:
             at.epilogue.exact(sums, pixel, at.fn.add(at.channel, start), lanes, lanes)
 
     def _pieces(self, columns: range) -> Iterator[tuple[int, int]]:
-        """Starts and sizes of pieces that are powers of two, up to a register full of bytes."""
-        start = columns.start
+        """Starts and sizes of pieces that fit a register of bytes.
+
+        Three registers of sums are one piece if more than requantization follows, which then is done once.
+        Otherwise two pieces save taking bytes out of the middle of a register.
+        """
+        start, whole = columns.start, len(self.kernel.epilogue) > REQUANTIZATION
         while start < columns.stop:
-            lanes = 1 << (min(columns.stop - start, self.target.vector_bytes).bit_length() - 1)
+            rest = min(columns.stop - start, self.target.vector_bytes)
+            lanes = 1 << (rest.bit_length() - 1)
+            if whole and rest > self.lanes:
+                lanes = rest - rest % self.lanes
             yield start, lanes
             start += lanes
 
