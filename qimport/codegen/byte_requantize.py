@@ -23,12 +23,12 @@ from qimport.codegen.function import F32, I32, Index, KernelFunction
 from qimport.codegen.isa import neon
 from qimport.codegen.packing import packed, packs_bytes
 from qimport.codegen.requantize import rounded_by_neon
+from qimport.codegen.sections import load_section
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import (
     lanes_of,
     like,
-    load_section,
     magnitude,
     mangled,
     shuffle,

@@ -18,13 +18,13 @@ from qimport.codegen.pair_sum import PairSummer
 from qimport.codegen.requantize import Rescaler
 from qimport.codegen.rounding import divide_away, to_int32
 from qimport.codegen.scale_codes import scale_codes
+from qimport.codegen.sections import load_section
 from qimport.codegen.tables import DivisionFacts, TableLayout
 from qimport.codegen.target import Target
 from qimport.codegen.vector import (
     clamp_signed,
     leading_zeros,
     like,
-    load_section,
     retyped,
 )
 from qimport.errors import CompilerBug

@@ -17,12 +17,12 @@ from qimport.codegen.factors import FixedPointFacts
 from qimport.codegen.function import F32, F64, I32, I64, Index, KernelFunction, index
 from qimport.codegen.isa import neon
 from qimport.codegen.rounding import small_even, to_float, to_int32
+from qimport.codegen.sections import load_section
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.vector import (
     clamp_signed,
     constant,
     like,
-    load_section,
     pairwise,
     repeated,
     shuffle,

@@ -14,6 +14,7 @@ import numpy as np
 
 from qimport import prim
 from qimport.codegen import factors, pair_sum
+from qimport.codegen.sections import Section
 from qimport.codegen.target import Target
 from qimport.ir.graph import Array, Graph, Node, Value
 from qimport.ir.types import INTEGER_RANGE
@@ -24,15 +25,6 @@ ALIGNMENT = 64
 
 LANES = 64
 """Sections with more than one element are padded to a multiple, so that full vectors never leave them."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """``count`` elements (before padding) at byte ``offset`` of the blob."""
-
-    offset: int
-    dtype: str
-    count: int
 
 
 class TableLayout:

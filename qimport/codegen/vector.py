@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 
-from qimport.codegen.function import ELEMENTS, F32, F64, I32, Index, KernelFunction, itemsize
+from qimport.codegen.function import F32, F64, I32, KernelFunction
 from qimport.ir.types import INTEGER_RANGE
-
-if TYPE_CHECKING:
-    from qimport.codegen.tables import Section
 
 
 def vector_type(element: Any, lanes: int) -> Any:
@@ -120,16 +117,6 @@ def joined(fn: KernelFunction, parts: Sequence[Any]) -> Any:
     back = joined(fn, parts[whole:])
     lanes, rest = lanes_of(front), lanes_of(back)
     return shuffle(fn, front, widen(fn, back, lanes), range(lanes + rest))
-
-
-def load_section(fn: KernelFunction, section: Section, channel: Index, lanes: int, repeat: int = 1) -> Any:
-    """A section of the tables in ``lanes``: its only element, or ``repeat`` times channels from one on."""
-    base, element = fn.at(fn.tables, section.offset), ELEMENTS[section.dtype]
-    align = itemsize(section.dtype)
-    if section.count == 1:
-        return splat(fn, fn.load(base, element, align), lanes)
-    place = fn.element(base, channel, section.dtype)
-    return repeated(fn, fn.load(place, vector_type(element, lanes // repeat), align), repeat)
 
 
 def repeated(fn: KernelFunction, value: Any, times: int) -> Any:
