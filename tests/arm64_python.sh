@@ -69,12 +69,15 @@ core() {
 
 baseline="fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
 core cortex-a53 0xd03 "$baseline"
-core neoverse-n1 0xd0c "$baseline atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp"
+dotprod="$baseline atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp"
+core neoverse-n1 0xd0c "$dotprod"
+core max 0xd49 "$dotprod asimdfhm dit ilrcpc flagm i8mm bf16"
 
 cat >"$folder/python" <<SCRIPT
 #!/bin/bash
 core=\${QIMPORT_ARM64_CORE:-neoverse-n1}
 root=$folder/\$core
+[ "\$core" != max ] || core=max,sme=off # qemu 7.2 computes SME wrongly
 exec qemu-aarch64 -cpu "\$core" -L "\$root" -E PYTHONHOME="\$root/usr" \\
   -E PYTHONPATH="\$root/site:\${PYTHONPATH:-}" -E OPENBLAS_NUM_THREADS=1 \\
   -E LD_LIBRARY_PATH="\$root/lib/aarch64-linux-gnu:\$root/usr/lib/aarch64-linux-gnu" \\
