@@ -12,7 +12,7 @@ Float64 = npt.NDArray[Any]
 """An array of float64 elements."""
 
 LONGEST = 2**15
-"""Numbers in a row; generated code keeps one row on the stack."""
+"""Numbers in a row."""
 
 
 CONJUGATE = np.array([1.0, -1.0])
@@ -41,23 +41,30 @@ def _mirrored(angle: float) -> tuple[float, float]:
     return math.sin(rest), math.cos(rest)
 
 
-def transform(x: Float64, w: Float64) -> Float64:
-    """Transforms of rows of complex numbers, x float64 [R, N, 2], with the powers w [N / 2, 2] of a root.
+def spans(count: int) -> list[int]:
+    """The span of every pass over rows of ``count`` numbers: 1, 2, 4 and so on."""
+    return [1 << number for number in range(count.bit_length() - 1)]
 
-    In log2(N) passes. With M = N / 2, N / 4, ..., 1 and S = N / (2 M), a pass takes a row as a[2, M, S] and
-    makes b[M, 2, S] of it: b[p, 0] = a[0, p] + a[1, p], b[p, 1] = (a[0, p] - a[1, p]) * w[p * S], the product
-    being (d0 w0 - d1 w1, d0 w1 + d1 w0), every step rounded.
+
+def transform(x: Float64, w: Float64) -> Float64:
+    """Transforms of rows of complex numbers, x float64 [R, N, 2], with the powers w [N / 2, 2] of a root."""
+    for span in spans(x.shape[1]):
+        x = run_pass(x, w, span)
+    return x
+
+
+def run_pass(x: Float64, w: Float64, span: int) -> Float64:
+    """The pass of :func:`transform` with this span.
+
+    With S = span and M = N / (2 S) it takes a row as a[2, M, S] and makes b[M, 2, S] of it: b[p, 0] =
+    a[0, p] + a[1, p], b[p, 1] = (a[0, p] - a[1, p]) * w[p * S], the product being (d0 w0 - d1 w1,
+    d0 w1 + d1 w0), every step rounded.
     """
     rows, count, _ = x.shape
-    real, imaginary = x[..., 0], x[..., 1]
-    half = count // 2
+    a, b = (x[..., i].reshape(rows, 2, count // (2 * span), span) for i in (0, 1))
+    c, s = (w[::span, i, None] for i in (0, 1))
     with np.errstate(all="ignore"):
-        while half:
-            span = count // (2 * half)
-            a, b = (part.reshape(rows, 2, half, span) for part in (real, imaginary))
-            d, e = a[:, 0] - a[:, 1], b[:, 0] - b[:, 1]
-            c, s = (w[::span, i, None] for i in (0, 1))
-            real = np.stack([a[:, 0] + a[:, 1], d * c - e * s], 2)
-            imaginary = np.stack([b[:, 0] + b[:, 1], d * s + e * c], 2)
-            half //= 2
+        d, e = a[:, 0] - a[:, 1], b[:, 0] - b[:, 1]
+        real = np.stack([a[:, 0] + a[:, 1], d * c - e * s], 2)
+        imaginary = np.stack([b[:, 0] + b[:, 1], d * s + e * c], 2)
     return np.stack([real.reshape(rows, count), imaginary.reshape(rows, count)], -1)

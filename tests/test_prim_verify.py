@@ -55,7 +55,7 @@ SOUND: list[tuple[Operation, tuple[TensorType, ...]]] = [
         prim.ScaleCodes(-3, 20, 5, -128, 100),
         types("int8:2,3", "int32:2,1", "int32:2,1", "int32:1", "int8:2,3"),
     ),
-    (prim.Fft(), types("float64:3,8,2", "float64:4,2", "float64:3,8,2")),
+    (prim.Fft(4), types("float64:3,8,2", "float64:4,2", "float64:3,8,2")),
     (prim.Activation16("tanh", 3), types("int16:2,3", "int16:2,3")),
     (
         prim.LayerNorm16(1 << 30, -3, 5),

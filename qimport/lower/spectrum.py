@@ -57,8 +57,11 @@ def _fitted(emit: Emitter, x: Value, height: int, width: int) -> Value:
 
 
 def _fft(emit: Emitter, rows: Value) -> Value:
-    roots = emit.constant(fourier.roots(rows.type.shape[1]))
-    return emit.emit(prim.Fft(), (rows, roots), rows.type)
+    count = rows.type.shape[1]
+    roots = emit.constant(fourier.roots(count))
+    for span in fourier.spans(count):
+        rows = emit.emit(prim.Fft(span), (rows, roots), rows.type)
+    return rows
 
 
 def _part(emit: Emitter, x: Value, which: int) -> Value:

@@ -1,4 +1,4 @@
-"""``prim.fft``: the discrete Fourier transform of rows."""
+"""``prim.fft``: one pass of the discrete Fourier transform of rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from qimport.ir.graph import Array, Call, Operation, operation
 @operation
 @dataclass(frozen=True)
 class Fft(Operation):
-    """Fourier transforms of rows of complex numbers, each a pair of float64.
+    """One pass over rows of complex numbers, each a pair of float64: :func:`qimport.fourier.run_pass`.
 
     Operands: x [R, N, 2]; w [N / 2, 2], the powers of the root of unity that is the kernel of the transform.
-    The passes are those of :func:`qimport.fourier.transform`.
 
-    C1 operands and result are float64 of these shapes. C2 N is a power of two from 2 to 2^15.
+    C1 operands and result are float64 of these shapes. C2 N is a power of two from 2 to 2^15, ``span`` one
+    below N.
     """
 
     NAME = "prim.fft"
+
+    span: int
 
     def verify(self, call: Call) -> None:
         """Check C1, C2."""
@@ -29,7 +31,8 @@ class Fft(Operation):
         same = x == call.output and x.dtype == w.dtype == "float64"
         require(fits and same, "C1", f"{x} and {w} are no rows of pairs and their roots")
         require(fourier.is_length(x.shape[1]), "C2", f"rows of {x.shape[1]} numbers have no transform")
+        require(self.span in fourier.spans(x.shape[1]), "C2", f"there is no pass with a span of {self.span}")
 
     def evaluate(self, call: Call) -> tuple[Array, ...]:
-        """:func:`qimport.fourier.transform`."""
-        return (fourier.transform(call.array(0), call.array(1)),)
+        """:func:`qimport.fourier.run_pass`."""
+        return (fourier.run_pass(call.array(0), call.array(1), self.span),)

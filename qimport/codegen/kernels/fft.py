@@ -1,4 +1,4 @@
-"""Fourier transforms of rows, pass by pass between the result and a row of stack memory."""
+"""One pass of the Fourier transform of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 from qimport import prim
 from qimport.codegen.function import F64, Index, KernelFunction
 from qimport.codegen.kernels import access
-from qimport.codegen.kernels.mac import tile_memory
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
 from qimport.errors import CompilerBug
@@ -17,23 +16,18 @@ PAIR = 2
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
-    """Row by row; the passes alternate so that the last one writes the result."""
-    operands = [value for value in kernel.root.inputs if value is not None]
-    if not isinstance(kernel.root.op, prim.Fft) or kernel.epilogue or kernel.result_strides is not None:
+    """Row by row."""
+    op, operands = kernel.root.op, [value for value in kernel.root.inputs if value is not None]
+    if not isinstance(op, prim.Fft) or kernel.epilogue or kernel.result_strides is not None:
         raise CompilerBug("a transform kernel is one prim.fft with a dense result")
     fn = access.start(module, name, kernel, target)
     source, roots = (access.pointer_to(fn, kernel, layout, value) for value in operands)
     rows, count, _ = kernel.result.type.shape
-    memory = tile_memory(fn, PAIR * count, "float64")
 
     def row(number: Index) -> None:
         first = fn.mul(number, PAIR * count)
         before, result = fn.element(source, first, "float64"), fn.element(fn.result, first, "float64")
-        passes = count.bit_length() - 1
-        for done in range(passes):
-            after = result if (passes - done) % 2 else memory
-            _Pass(fn, before, after, roots, count >> (done + 1), 1 << done).emit()
-            before = after
+        _Pass(fn, before, result, roots, count // (2 * op.span), op.span).emit()
 
     fn.loop(0, rows, 1, row)
     return fn.finish()
