@@ -16,6 +16,7 @@ from qimport.codegen.cmake import cmake_text
 from qimport.codegen.example import example_text
 from qimport.codegen.header import header_text
 from qimport.codegen.interface import Interface
+from qimport.codegen.levels import system_functions
 from qimport.codegen.memory_code import memory_code
 from qimport.codegen.target import MEMORY_FUNCTIONS
 from qimport.errors import ArgumentError, unknown_name
@@ -41,7 +42,7 @@ class Emission:
         separate: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        check_kinds(kinds, separate)
+        check_kinds(kinds, separate, dispatched=bool(api.levels))
         self.kinds = [kind for kind in KINDS if kind in kinds]
         self._source, self._plan, self._separate, self._progress = api, plan, separate, progress
         if "shared" in kinds:
@@ -76,12 +77,16 @@ class Emission:
 
     @property
     def shared_library(self) -> bytes:
-        """The object as a shared library that needs no other, made by a linker of this machine.
+        """The object as a shared library, made by a linker of this machine.
+
+        It needs no other library, except that of C where the object asks the system for its level.
 
         Raises:
             TargetError: there is no linker, or it fails.
         """
         objects, missing = [self.object_code], elf.undefined_symbols(self.object_code)
+        if system_functions(self.api.levels):
+            return link_shared(objects, self.api, hosted=True)
         if missing:
             objects.append(object_code(memory_code(self.api.target), self.api.target))
         return link_shared(objects, self.api, helped=not missing <= MEMORY_FUNCTIONS)
@@ -135,7 +140,7 @@ KINDS: dict[str, tuple[str, Callable[[Emission], bytes]]] = {
 """What can be written, in this order: the name of the file and its content."""
 
 
-def check_kinds(kinds: Collection[str], separate: bool) -> None:
+def check_kinds(kinds: Collection[str], separate: bool, dispatched: bool = False) -> None:
     """Refuse kinds that are not of :data:`KINDS` or do not go together.
 
     Raises:
@@ -148,12 +153,19 @@ def check_kinds(kinds: Collection[str], separate: bool) -> None:
         raise ArgumentError("a file of weights belongs to --weights separate; the code holds them otherwise")
     if "cmake" in kinds and _WITH_OBJECT.isdisjoint(kinds):
         raise ArgumentError("a CMake package needs one of obj, lib and shared beside it")
+    if dispatched and separate:
+        raise ArgumentError("each level has weights of its own: --dispatch goes with --weights embed only")
+    if dispatched and not {"asm", "llvm"}.isdisjoint(kinds):
+        raise ArgumentError("asm and llvm are text for one target: build them without --dispatch")
 
 
-def link_shared(objects: Sequence[bytes], api: Interface, helped: bool = False) -> bytes:
+def link_shared(
+    objects: Sequence[bytes], api: Interface, helped: bool = False, hosted: bool = False
+) -> bytes:
     """A shared library that needs no other; only ``api.functions`` can be seen from outside.
 
-    ``helped``: the objects call helpers, which compilers have in a library of their own.
+    ``helped``: the objects call helpers, which compilers have in a library of their own. ``hosted``: the
+    library needs that of C, or, without a compiler that knows where this is, leaves its functions open.
 
     Raises:
         TargetError: there is no linker, or it fails.
@@ -162,7 +174,7 @@ def link_shared(objects: Sequence[bytes], api: Interface, helped: bool = False) 
     options: list[str] = []
     for words in (
         ("-soname", f"lib{api.file}.so"),
-        ("-z", "defs"),
+        *([] if hosted and not linker.is_driver else [("-z", "defs")]),
         ("-z", "noexecstack"),
         ("--build-id=none",),
         ("--hash-style=gnu",),
@@ -174,7 +186,7 @@ def link_shared(objects: Sequence[bytes], api: Interface, helped: bool = False) 
         for name, content in zip(names, objects, strict=True):
             (folder / name).write_bytes(content)
         if linker.is_driver:
-            options.append("-nostdlib")
+            options.append("-nostartfiles" if hosted else "-nostdlib")
             names += ["-lgcc"] if helped else []
         linker.run("-shared", *options, "-o", "code.so", *names, directory=folder)
         return (folder / "code.so").read_bytes()

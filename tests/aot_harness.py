@@ -14,6 +14,7 @@ from conftest import ROOT
 
 from qimport.codegen.aot import interface_of
 from qimport.codegen.host import resolve_target
+from qimport.codegen.target import Target
 from qimport.emission import DEFAULT_KINDS, Emission
 from qimport.frontend.importer import import_model
 from qimport.frontend.schema import read_model
@@ -65,10 +66,13 @@ def emission(
     kinds: Sequence[str] = DEFAULT_KINDS,
     separate: bool = False,
     name: str | None = None,
+    levels: tuple[Target, ...] = (),
 ) -> Emission:
     """The files of one of the project's models."""
     inputs, outputs, plan = planned(model, "reference")
-    api = interface_of(name or model, inputs, outputs, plan, resolve_target(target), "reference")
+    api = interface_of(
+        name or model, inputs, outputs, plan, resolve_target(target), "reference", levels=levels
+    )
     return Emission(api, plan, kinds, separate)
 
 

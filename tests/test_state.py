@@ -19,6 +19,7 @@ from qimport.artefact import Artefact, StateInfo, TensorInfo, aligned_copy
 from qimport.codegen.aot import interface_of
 from qimport.codegen.backend import object_code
 from qimport.codegen.host import resolve_target
+from qimport.codegen.levels import levels_of
 from qimport.codegen.program import generate
 from qimport.compiler import trace
 from qimport.emission import Emission
@@ -376,38 +377,53 @@ def test_variables_that_nothing_changes_are_constants() -> None:
 
 
 def build_objects(
-    folder: Path, case: OneOperator, target: str, numerics: Numerics = "reference"
+    folder: Path, case: OneOperator, target: str, numerics: Numerics = "reference", dispatch: bool = False
 ) -> tuple[list[Path], list[Tensor], list[Tensor]]:
     """The files of a case for a target, and its tensors."""
     stages = trace(case.file, target, numerics=numerics)
     inputs, outputs = ([tensor(i.name, i.type) for i in group] for group in (stages.inputs, stages.outputs))
-    api = interface_of("stream", inputs, outputs, stages.plan, stages.options.target, numerics)
+    chosen = stages.options.target
+    levels = levels_of(chosen) if dispatch else ()
+    api = interface_of("stream", inputs, outputs, stages.plan, chosen, numerics, levels=levels)
     return Emission(api, stages.plan).write(folder), inputs, outputs
 
 
 @pytest.mark.parametrize(
-    ("compiler", "emulator", "target"), [(CC, (), "host"), (CROSS_CC, (EMULATOR,), "arm64")], ids=str
+    ("compiler", "emulator", "target", "dispatch"),
+    [
+        (CC, (), "host", False),
+        (CROSS_CC, (EMULATOR,), "arm64", False),
+        (CROSS_CC, (EMULATOR, "-cpu", "cortex-a76"), "arm64", True),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("name", ["VARIABLE sum int8", "VARIABLE swap int32", "WHILE variable int8"])
 def test_example_programs_remember(
-    name: str, compiler: str, emulator: tuple[str, ...], target: str, tmp_path: Path, oracle: Oracle
+    name: str,
+    compiler: str,
+    emulator: tuple[str, ...],
+    target: str,
+    dispatch: bool,
+    tmp_path: Path,
+    oracle: Oracle,
 ) -> None:
-    for tool in (compiler, *emulator):
+    for tool in (compiler, *emulator[:1]):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
     case = draw_model(name, 1)
     expected = oracle.run_sequence(case.file, case.invocations, "reference")
-    (objects, header, example), inputs, outputs = build_objects(tmp_path, case, target)
+    files, inputs, outputs = build_objects(tmp_path, case, target, dispatch=dispatch)
+    objects, header, example = files
     assert f"STREAM_STATE_BYTES {qimport.compile(case.file).state_bytes} " in header.read_text()
     program = tmp_path / "stream"
     run_tool(compiler, *STRICT, *(["-static"] if emulator else []), "-o", program, example, objects)
-    files: list[Path] = []
+    arguments: list[Path] = []
     for number, arrays in enumerate(case.invocations):
         paths = [tmp_path / f"in {number} {i}" for i in range(len(inputs))]
         for path, array in zip(paths, arrays, strict=True):
             array.tofile(path)
-        files += [*paths, *(tmp_path / f"out {number} {i}" for i in range(len(outputs)))]
-    run_tool(*emulator, program, *files)
+        arguments += [*paths, *(tmp_path / f"out {number} {i}" for i in range(len(outputs)))]
+    run_tool(*emulator, program, *arguments)
     for number, results in enumerate(expected):
         for i, array in enumerate(results):
             assert (tmp_path / f"out {number} {i}").read_bytes() == array.tobytes()

@@ -21,6 +21,8 @@ from qimport.cli.progress import working
 from qimport.cli.text import print_json
 from qimport.codegen.aot import interface_of
 from qimport.codegen.footprint import footprint
+from qimport.codegen.host import resolve_target
+from qimport.codegen.levels import levels_of
 from qimport.compiler import trace
 from qimport.emission import DEFAULT_KINDS, KINDS, Emission, check_folder, check_kinds
 
@@ -30,6 +32,7 @@ Examples:
   qimport build digits.tflite --emit lib,header,cmake --prefix ocr -o generated
   qimport build digits.tflite --emit obj,header,weights --weights separate
   qimport build digits.tflite --emit shared --numerics xnnpack
+  qimport build digits.tflite --target x86-64 --dispatch
 """
 
 
@@ -55,6 +58,19 @@ Examples:
     show_default=True,
     help="In the code, or as a file of their own, whose content NAME_run takes a pointer to.",
 )
+@click.option(
+    "--dispatch",
+    is_flag=True,
+    help="Put all usual levels of the processor family above the target into one object, which chooses at"
+    " run-time. Each adds code and weights of its own.",
+)
+@click.option(
+    "--dispatch-levels",
+    metavar="T,...",
+    default=None,
+    callback=lambda _context, _parameter, text: () if text is None else parse_names(text),
+    help="The same with these targets as levels.",
+)
 @click.option("--name", help="Name of the files (default: the model's).")
 @click.option("--prefix", help="Begin of every C symbol (default: the name).")
 @numerics_option
@@ -67,6 +83,8 @@ def command(
     output: str,
     kinds: Sequence[str],
     weights: str,
+    dispatch: bool,
+    dispatch_levels: Sequence[str],
     name: str | None,
     prefix: str | None,
     numerics: str,
@@ -81,13 +99,15 @@ def command(
     NAME.o is position independent and calls nothing but memcpy, memmove and memset (for 32-bit ARM also
     helpers of the compiler's library); NAME.h documents the function NAME_run and every tensor;
     NAME_example.c is a complete program around it. With --threads there is NAME_run_parallel, too, which
-    hands its work to the caller's threads. Equal files, options and versions of qimport give equal bytes.
+    hands its work to the caller's threads. With --dispatch NAME_reset chooses the level; for arm64 it calls
+    getauxval of the C library. Equal files, options and versions of qimport give equal bytes.
 
     Other kinds: lib is libNAME.a and shared libNAME.so, asm NAME.s and llvm NAME.ll, cmake NAMEConfig.cmake
     for find_package, weights NAME_weights.bin.
     """
     separate = weights == "separate"
-    check_kinds(kinds, separate)
+    levels = levels_of(resolve_target(target), dispatch_levels) if dispatch or dispatch_levels else ()
+    check_kinds(kinds, separate, dispatched=bool(levels))
     check_folder(output)
     stages = trace(
         model_source(model),
@@ -109,6 +129,7 @@ def command(
             chosen.numerics,
             prefix,
             hashlib.sha256(stages.content).hexdigest(),
+            levels,
         )
         emission = Emission(api, stages.plan, kinds, separate, progress)
         files = emission.write(output)
@@ -118,8 +139,9 @@ def command(
             {
                 "files": [{"path": str(file), "bytes": file.stat().st_size} for file in files],
                 "target": chosen.target.name,
+                "levels": [level.name for level in levels],
                 "numerics": chosen.numerics,
-                "arena_bytes": stages.plan.arena_bytes,
+                "arena_bytes": api.arena_bytes,
                 "state_bytes": stages.plan.state_bytes,
                 "threads": stages.plan.threads,
                 "footprint": None if found is None else found.as_dict(),
@@ -128,6 +150,7 @@ def command(
         return
     for file in files:
         click.echo(f"{file}  {file.stat().st_size:,} bytes")
-    click.echo(f"target {chosen.target.name}, numerics {numerics}, arena {stages.plan.arena_bytes:,} bytes")
+    names = " or ".join(level.name for level in levels or (chosen.target,))
+    click.echo(f"target {names}, numerics {numerics}, arena {api.arena_bytes:,} bytes")
     if found is not None:
         click.echo(str(found))

@@ -16,7 +16,8 @@ from qimport.codegen.program import Program, copy_bytes
 from qimport.codegen.target import Target
 from qimport.ir.types import ALIGNMENT
 
-_CODES = {name: code for code, (name, _) in enumerate(RESULTS)}
+CODES = {name: code for code, (name, _) in enumerate(RESULTS)}
+"""What functions return, by name."""
 
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
@@ -33,9 +34,9 @@ def add_c_api(api: Interface, program: Program, initial_state: bytes = b"") -> N
     if api.weights is None:
         constants = _constants(module, f"{api.prefix}_constants", program.constants)
     else:
-        _define_size(module, api, "weights_size", api.weights.nbytes)
+        define_size(module, api, "weights_size", api.weights.nbytes)
         _define_check_weights(module, api)
-    _define_size(module, api, "arena_size", api.arena_bytes)
+    define_size(module, api, "arena_size", api.arena_bytes)
     _define_run(module, api, entry, constants, parallel=False)
     if api.threads > 1:
         _define_run(module, api, entry, constants, parallel=True)
@@ -56,7 +57,7 @@ def _constants(module: Any, name: str, content: bytes) -> Any:
     return constants
 
 
-def _define_size(module: Any, api: Interface, name: str, nbytes: int) -> None:
+def define_size(module: Any, api: Interface, name: str, nbytes: int) -> None:
     """``size_t PREFIX_name(void)``."""
     size = word_type(api.target)
     function = ir.Function(module, ir.FunctionType(size, []), f"{api.prefix}_{name}")
@@ -81,13 +82,13 @@ def _define_run(module: Any, api: Interface, entry: Any, constants: Any, paralle
     _require_pointers(b, api.target, inputs, len(api.inputs), "ERROR_INPUT")
     _require_pointers(b, api.target, outputs, len(api.outputs), "ERROR_OUTPUT")
     if api.arena_bytes:
-        _require_aligned(b, api.target, arena, api.arena_alignment, "ERROR_ARENA")
+        require_aligned(b, api.target, arena, api.arena_alignment, "ERROR_ARENA")
     if weights is not None:
-        _require_aligned(b, api.target, weights, ALIGNMENT, "ERROR_WEIGHTS")
+        require_aligned(b, api.target, weights, ALIGNMENT, "ERROR_WEIGHTS")
     if api.target.needs_tile_permission:
-        _fail_if(b, _differs_from_zero(b, _request_tiles(b)), "ERROR_TILES")
+        _fail_if(b, b.not_(is_zero(b, request_tiles(b))), "ERROR_TILES")
     b.call(entry, [inputs, outputs, arena, weights or _opaque(b, constants), *others])
-    b.ret(ir.Constant(I32, _CODES["OK"]))
+    b.ret(ir.Constant(I32, CODES["OK"]))
 
 
 def _define_reset(module: Any, api: Interface, initial_state: Any) -> None:
@@ -96,9 +97,9 @@ def _define_reset(module: Any, api: Interface, initial_state: Any) -> None:
     function.attributes.add("nounwind")
     (arena,) = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    _require_aligned(b, api.target, arena, api.arena_alignment, "ERROR_ARENA")
+    require_aligned(b, api.target, arena, api.arena_alignment, "ERROR_ARENA")
     copy_bytes(module, b, arena, _opaque(b, initial_state), api.state_bytes)
-    b.ret(ir.Constant(I32, _CODES["OK"]))
+    b.ret(ir.Constant(I32, CODES["OK"]))
 
 
 def _define_check_weights(module: Any, api: Interface) -> None:
@@ -112,7 +113,7 @@ def _define_check_weights(module: Any, api: Interface) -> None:
     (weights,) = function.args
     table = _crc_table(module, f"{api.prefix}_crc_table")
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    _require_aligned(b, api.target, weights, ALIGNMENT, "ERROR_WEIGHTS")
+    require_aligned(b, api.target, weights, ALIGNMENT, "ERROR_WEIGHTS")
     start, loop = b.block, function.append_basic_block("loop")
     b.branch(loop)
     b.position_at_end(loop)
@@ -129,7 +130,7 @@ def _define_check_weights(module: Any, api: Interface) -> None:
     b.cbranch(b.icmp_unsigned("<", reached, ir.Constant(I64, api.weights.nbytes)), loop, end)
     b.position_at_end(end)
     _fail_if(b, b.icmp_unsigned("!=", b.not_(following), I32(api.weights.crc32)), "ERROR_WEIGHTS")
-    b.ret(ir.Constant(I32, _CODES["OK"]))
+    b.ret(ir.Constant(I32, CODES["OK"]))
 
 
 def _crc_table(module: Any, name: str) -> Any:
@@ -148,16 +149,16 @@ def _crc_table(module: Any, name: str) -> Any:
     return table
 
 
-def _require_aligned(b: Any, target: Target, pointer: Any, alignment: int, error: str) -> None:
+def require_aligned(b: Any, target: Target, pointer: Any, alignment: int, error: str) -> None:
     """Fail if a pointer is NULL or not aligned."""
     address = b.ptrtoint(pointer, word_type(target))
     low_bits = b.and_(address, ir.Constant(address.type, alignment - 1))
-    _fail_if(b, b.or_(_is_null(b, pointer), _differs_from_zero(b, low_bits)), error)
+    _fail_if(b, b.or_(_is_null(b, pointer), b.not_(is_zero(b, low_bits))), error)
 
 
 def _require_pointers(b: Any, target: Target, pointers: Any, count: int, error: str) -> None:
     """Fail if ``pointers`` is NULL or not aligned, or one of the ``count`` pointers it points to is NULL."""
-    _require_aligned(b, target, pointers, target.pointer_bytes, error)
+    require_aligned(b, target, pointers, target.pointer_bytes, error)
     for number in range(count):
         address = b.gep(pointers, [ir.Constant(I64, number)], inbounds=True, source_etype=PTR)
         _fail_if(b, _is_null(b, b.load(address, typ=PTR, align=target.pointer_bytes)), error)
@@ -167,17 +168,18 @@ def _is_null(b: Any, pointer: Any) -> Any:
     return b.icmp_unsigned("==", pointer, ir.Constant(PTR, None))
 
 
-def _differs_from_zero(b: Any, value: Any) -> Any:
-    return b.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
+def is_zero(b: Any, value: Any) -> Any:
+    """Whether an integer is 0, as i1."""
+    return b.icmp_unsigned("==", value, ir.Constant(value.type, 0))
 
 
 def _fail_if(b: Any, condition: Any, error: str) -> None:
     """Return the code of ``error`` where ``condition`` holds, and go on otherwise."""
     with b.if_then(condition, likely=False):
-        b.ret(ir.Constant(I32, _CODES[error]))
+        b.ret(ir.Constant(I32, CODES[error]))
 
 
-def _request_tiles(b: Any) -> Any:
+def request_tiles(b: Any) -> Any:
     """Ask Linux for AMX tile data by a bare system call; 0 when granted, before or now.
 
     It is asked in every call: remembering the answer would take mutable state.

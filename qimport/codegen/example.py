@@ -114,7 +114,7 @@ int main(int argc, char **argv) {{
     fprintf(stderr, "{api.file}.h and {api.file}.o are not of one build\\n");
     return 2;
   }}
-{_load_weights(api) if weights else ""}{f"  {p}_reset(arena);{chr(10)}" if api.state_bytes else ""}\
+{_load_weights(api) if weights else ""}{f"  {p}_reset(arena);{chr(10)}" if api.has_reset else ""}\
   for (i = 0; i < {m}_INPUTS; ++i) sources[i] = inputs[i];
 
   for (argv += {first}; *argv != NULL; argv += files) {{

@@ -59,16 +59,17 @@ class Footprint:
 
 def footprint(translation: Translation, plan: Plan) -> Footprint:
     """Measure an object; the stack is that of the code in it, whose assembly is written once more."""
-    api, program = translation.api, translation.program
+    api, programs = translation.api, [part.program for part in translation.levels or (translation,)]
     code, data = _code_and_data_bytes(translation)
-    weights, constants = program.weight_bytes, len(program.constants)
+    weights = sum(program.weight_bytes for program in programs)
+    constants = sum(len(program.constants) for program in programs)
     inside = constants if api.weights is None else 0
     return Footprint(
         code=code,
         weights=weights,
         tables=constants - weights,
         other=max(data - inside, 0),
-        arena=plan.arena_bytes,
+        arena=api.arena_bytes,
         state=plan.state_bytes,
         stack=stack_of(translation),
     )
@@ -89,11 +90,16 @@ def _code_and_data_bytes(translation: Translation) -> tuple[int, int]:
 
 def stack_of(translation: Translation) -> Stack:
     """The most stack that a call of one of the functions takes that a header declares."""
-    api, modules = translation.api, list(translation.program.modules)
-    modules[-1] = _CONTENT.sub("zeroinitializer", modules[-1])
-    if api.target.architecture.links_objects:
-        text = assembly(modules, api.target)
-    else:
-        text = emitted_text(*linked_module(modules, api.target))
+    api = translation.api
+    text = "\n".join(map(_assembly_of, (*translation.levels, translation)))
     found = frames(text, api.target.triple)
     return max((deepest(found, name) for name in api.functions), key=lambda stack: stack.nbytes)
+
+
+def _assembly_of(translation: Translation) -> str:
+    """Of all modules, without the content of constants."""
+    target, modules = translation.api.target, list(translation.program.modules)
+    modules[-1] = _CONTENT.sub("zeroinitializer", modules[-1])
+    if target.architecture.links_objects:
+        return assembly(modules, target)
+    return emitted_text(*linked_module(modules, target))

@@ -11,12 +11,12 @@ import numpy as np
 from qimport.codegen.interface import (
     API_VERSION,
     C_TYPES,
-    RESULTS,
     Interface,
     TensorInfo,
     c_float,
     c_text,
 )
+from qimport.codegen.levels import system_functions
 from qimport.codegen.tensor_tables import tensor_tables
 from qimport.ir.types import ALIGNMENT
 from qimport.numerics import MODES, Family, Mode
@@ -77,13 +77,17 @@ def _opening(api: Interface) -> str:
 
 
 def _helpers(api: Interface) -> str:
-    """What objects for some processors need besides."""
+    """What some objects need besides."""
+    if functions := sorted(system_functions(api.levels)):
+        return f", and {', '.join(functions)} of the C library"
     return ", and what the compiler's library has (-lgcc)" if api.target.architecture.helpers else ""
 
 
 def _memory(api: Interface) -> str:
     if api.state_bytes:
         return "what the model remembers from call to call lies in the caller's arena."
+    if api.levels:
+        return "which level a call takes stands in the caller's arena."
     return "a call leaves no trace."
 
 
@@ -104,11 +108,20 @@ def _origin_macros(api: Interface) -> str:
         + _define(api, "TARGET", f'"{c_text(target.name)}"')
         + _define(api, "TARGET_TRIPLE", f'"{target.triple}"')
         + _define(api, "TARGET_FEATURES", f'"{features}"', "which the processor must have")
+        + _level_macros(api)
     )
 
 
+def _level_macros(api: Interface) -> str:
+    if not api.levels:
+        return ""
+    names = ", ".join(f'"{c_text(level.name)}"' for level in api.levels)
+    count = _define(api, "LEVELS", len(api.levels), f"how many levels {api.prefix}_reset chooses from")
+    return count + _define(api, "LEVEL_NAMES", f"{{{names}}}", "the targets that they are, the best one last")
+
+
 def _result_macros(api: Interface) -> str:
-    lines = (_define(api, name, code, text) for code, (name, text) in enumerate(RESULTS))
+    lines = (_define(api, name, code, text) for code, (name, text) in enumerate(api.results))
     return "/* What functions return. After an error nothing was written. */\n" + "".join(lines)
 
 
@@ -181,11 +194,11 @@ def _functions(api: Interface) -> str:
 /**
  * \\brief Runs the model once. Macros are named without {m}_ here.
  *
- * The buffers must not overlap. {_CALLS[bool(api.state_bytes)]}
-{_TILES if api.target.needs_tile_permission else ""} *
+ * The buffers must not overlap. {_CALLS[_kind(api)]}
+{_TILES if api.needs_tile_permission else ""} *
  * \\param inputs   INPUTS pointers, to INPUTi_BYTES bytes each, which are only read, at any alignment.
  * \\param outputs  OUTPUTS pointers, to OUTPUTi_BYTES bytes each, which are wholly written, at any alignment.
- * \\param arena    ARENA_BYTES bytes at a multiple of ARENA_ALIGNMENT bytes, {_ARENA[bool(api.state_bytes)]}
+ * \\param arena    ARENA_BYTES bytes at a multiple of ARENA_ALIGNMENT bytes, {_ARENA[_kind(api)]}
 {_WEIGHTS if weights else ""} * \\return         {m}_OK, or an error.
  */
 int {p}_run(const void *const *inputs, void *const *outputs, void *arena{weights});
@@ -195,7 +208,12 @@ int {p}_run(const void *const *inputs, void *const *outputs, void *arena{weights
  * \\return {m}_ARENA_BYTES in bytes; another number if object and header are not of one build.
  */
 size_t {p}_arena_size(void);
-{_parallel(api, weights)}{_reset(api)}{_weights(api)}"""
+{_parallel(api, weights)}{_reset(api)}{_level(api)}{_weights(api)}"""
+
+
+def _kind(api: Interface) -> int:
+    """0: the content of an arena means nothing between calls; 1: it is the state; 2: it is the level."""
+    return 1 if api.state_bytes else 2 * bool(api.levels)
 
 
 def _parallel(api: Interface, weights: str) -> str:
@@ -231,16 +249,14 @@ int {p}_run_parallel(const void *const *inputs, void *const *outputs, void *aren
 
 
 def _reset(api: Interface) -> str:
-    """What models with state have besides."""
-    if not api.state_bytes:
+    """What models with state or levels have besides."""
+    if not api.has_reset:
         return ""
+    text = _FORGET * bool(api.state_bytes) + _CHOOSE[_kind(api)] * bool(api.levels)
+    text = text.format(m=api.macro, p=api.prefix)
     return f"""
 /**
- * \\brief Lets the model forget all calls: writes the first {api.macro}_STATE_BYTES bytes of the arena.
- *
- * Must be called before the first {api.prefix}_run, and again wherever a new stream of inputs begins. To go
- * on later, keep these bytes; each of several streams has an arena of its own.
- *
+{text}\
  * \\param arena  As for {api.prefix}_run.
  * \\return       {api.macro}_OK or {api.macro}_ERROR_ARENA.
  */
@@ -274,7 +290,7 @@ int {p}_check_weights(const void *weights);
 
 def _result_text(api: Interface) -> str:
     """A function that takes no room where it is not called."""
-    cases = "".join(f'  case {api.macro}_{name}: return "{text}";\n' for name, text in RESULTS)
+    cases = "".join(f'  case {api.macro}_{name}: return "{text}";\n' for name, text in api.results)
     return f"""\
 /**
  * \\brief  Says in words what a function returned.
@@ -288,6 +304,41 @@ static inline const char *{api.prefix}_result_text(int result) {{
 """
 
 
+def _level(api: Interface) -> str:
+    """What objects with levels have besides."""
+    if not api.levels:
+        return ""
+    return f"""
+/**
+ * \\brief  Says which level {api.prefix}_reset has chosen.
+ * \\return The index of its name in {api.macro}_LEVEL_NAMES; -1 for NULL and for an arena that was not reset.
+ */
+int {api.prefix}_level(const void *arena);
+"""
+
+
+_FORGET = """\
+ * \\brief Lets the model forget all calls: writes the first {m}_STATE_BYTES bytes of the arena.
+ *
+ * Must be called before the first {p}_run, and again wherever a new stream of inputs begins. To go
+ * on later, keep these bytes; each of several streams has an arena of its own.
+ *
+"""
+
+_CHOOSE = (
+    "",
+    """\
+ * It also finds out what this processor has, and writes into the end of the arena which level {p}_run takes.
+ *
+""",
+    """\
+ * \\brief Finds out what this processor has, and writes into the arena which level {p}_run takes.
+ *
+ * Must be called once for each arena before the first {p}_run.
+ *
+""",
+)
+
 _WEIGHTS = (
     " * \\param weights  The WEIGHTS_BYTES bytes of the file of weights, only read, at a multiple of\n"
     " *                 WEIGHTS_ALIGNMENT bytes; all calls may share them.\n"
@@ -298,17 +349,20 @@ _ARENA = (
     "whose first\n"
     " *                 STATE_BYTES bytes hold what reset and the calls before have written;\n"
     " *                 the rest may hold anything.",
+    "which reset has\n *                 prepared and nothing else writes in.",
 )
 _CALLS = (
     "Nothing is kept between calls; threads may call at the same time, each with\n"
     " * its own outputs and arena.",
     "Calls of one stream need the same arena, one after the other; threads\n"
     " * may call at the same time, each with its own outputs and arena.",
+    "The arena keeps which level was chosen, and nothing else; threads may call\n"
+    " * at the same time, each with its own outputs and arena.",
 )
-"""Without and with state."""
+"""By :func:`_kind`."""
 
 
 _TILES = """\
  *
- * The code uses AMX tiles: every call first asks Linux for them, which grants them to the whole process.
+ * Calls that use AMX tiles first ask Linux for them, which grants them to the whole process.
 """

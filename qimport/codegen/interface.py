@@ -107,7 +107,8 @@ class Interface:
 
     ``name`` is the model's own name, for readers; ``file`` the files' name without ending; ``prefix`` begins
     every symbol and, in capitals, every macro. ``threads`` is how many a call can use. ``weights`` is None
-    where the object holds them; ``digest`` is the SHA-256 of the .tflite file in hexadecimal.
+    where the object holds them; ``digest`` is the SHA-256 of the .tflite file in hexadecimal. ``levels`` are
+    the targets, ``target`` first, of an object that chooses one at run-time.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Interface:
     threads: int = 1
     weights: Weights | None = None
     digest: str = ""
+    levels: tuple[Target, ...] = ()
 
     @property
     def macro(self) -> str:
@@ -130,11 +132,28 @@ class Interface:
         return self.prefix.upper()
 
     @property
+    def has_reset(self) -> bool:
+        """Whether an arena must be prepared before the first call."""
+        return self.state_bytes > 0 or bool(self.levels)
+
+    @property
+    def needs_tile_permission(self) -> bool:
+        """Whether calls may ask Linux for AMX tiles."""
+        return any(target.needs_tile_permission for target in self.levels or (self.target,))
+
+    @property
+    def results(self) -> list[tuple[str, str]]:
+        """:data:`RESULTS` as this model means them."""
+        words = {"ERROR_ARENA": "arena is NULL, not aligned or not reset"} if self.levels else {}
+        return [(name, words.get(name, text)) for name, text in RESULTS]
+
+    @property
     def functions(self) -> list[str]:
         """The symbols that other objects see."""
         optional = {
             "run_parallel": self.threads > 1,
-            "reset": self.state_bytes > 0,
+            "reset": self.has_reset,
+            "level": bool(self.levels),
             "weights_size": self.weights is not None,
             "check_weights": self.weights is not None,
         }

@@ -16,12 +16,29 @@ MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """Bits of a word that are all set where a processor and its operating system have a feature.
+
+    ``source`` and ``place`` name the word: "cpuid" with leaf, subleaf and register (0-3: EAX, EBX, ECX, EDX);
+    "xcr0", the state that the system keeps; "auxv" with the kind of an entry of Linux's auxiliary vector.
+    """
+
+    source: str
+    place: tuple[int, ...]
+    bits: int
+
+
+@dataclass(frozen=True)
 class Feature:
-    """One selectable CPU feature: our name, the LLVM feature names it stands for, and what it implies."""
+    """One selectable CPU feature: our name, the LLVM feature names it stands for, and what it implies.
+
+    ``evidence`` tells at run-time whether it is there, beside that of what it implies.
+    """
 
     name: str
     llvm: tuple[str, ...]
     implies: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,7 @@ class Architecture:
     ``helpers`` are the functions beyond :data:`MEMORY_FUNCTIONS` that LLVM may call for what the processor
     lacks. ``stack_bytes`` is the largest stack frame of a function. ``links_objects``: the objects of
     kernels are linked by :mod:`qimport.codegen.elf`; otherwise LLVM makes one object of all modules.
+    ``levels`` are the targets that one object may choose from, each with all features of the one before.
     """
 
     name: str
@@ -58,6 +76,7 @@ class Architecture:
     helpers: frozenset[str] = frozenset()
     stack_bytes: int = 64 << 10
     links_objects: bool = True
+    levels: tuple[str, ...] = ()
 
     def feature(self, name: str) -> Feature:
         """Look a feature up by our name; raises :class:`TargetError` with a suggestion."""
@@ -78,22 +97,60 @@ class Architecture:
         return frozenset(found)
 
 
+def _bits(*numbers: int) -> int:
+    return sum(1 << number for number in numbers)
+
+
+_EAX, _EBX, _ECX, _EDX = range(4)
+
 X86_64 = Architecture(
     "x86-64",
     "x86_64-unknown-linux-gnu",
     "x86-64",
     (
         Feature("sse2", ("sse2",)),
-        Feature("sse4.2", ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf"), ("sse2",)),
-        Feature("avx2", ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"), ("sse4.2",)),
-        Feature("avx512", ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), ("avx2",)),
-        Feature("avxvnni", ("avxvnni",), ("avx2",)),
-        Feature("avx512vnni", ("avx512vnni",), ("avx512",)),
-        Feature("avx512vbmi", ("avx512vbmi",), ("avx512",)),
-        Feature("amx-int8", ("amx-tile", "amx-int8"), ("avx512vnni",)),
+        Feature(
+            "sse4.2",
+            ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf"),
+            ("sse2",),
+            (
+                Evidence("cpuid", (1, 0, _ECX), _bits(0, 9, 13, 19, 20, 23)),
+                Evidence("cpuid", (0x80000001, 0, _ECX), _bits(0)),
+            ),
+        ),
+        Feature(
+            "avx2",
+            ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+            ("sse4.2",),
+            (
+                Evidence("cpuid", (1, 0, _ECX), _bits(12, 22, 28, 29)),
+                Evidence("cpuid", (7, 0, _EBX), _bits(3, 5, 8)),
+                Evidence("cpuid", (0x80000001, 0, _ECX), _bits(5)),
+                Evidence("xcr0", (), _bits(1, 2)),
+            ),
+        ),
+        Feature(
+            "avx512",
+            ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+            ("avx2",),
+            (
+                Evidence("cpuid", (7, 0, _EBX), _bits(16, 17, 28, 30, 31)),
+                Evidence("xcr0", (), _bits(5, 6, 7)),
+            ),
+        ),
+        Feature("avxvnni", ("avxvnni",), ("avx2",), (Evidence("cpuid", (7, 1, _EAX), _bits(4)),)),
+        Feature("avx512vnni", ("avx512vnni",), ("avx512",), (Evidence("cpuid", (7, 0, _ECX), _bits(11)),)),
+        Feature("avx512vbmi", ("avx512vbmi",), ("avx512",), (Evidence("cpuid", (7, 0, _ECX), _bits(1)),)),
+        Feature(
+            "amx-int8",
+            ("amx-tile", "amx-int8"),
+            ("avx512vnni",),
+            (Evidence("cpuid", (7, 0, _EDX), _bits(24, 25)), Evidence("xcr0", (), _bits(17, 18))),
+        ),
     ),
     elf_machine=62,
     clock="llvm.readcyclecounter",
+    levels=("x86-64", "x86-64-v3", "x86-64-vnni", "x86-64-amx"),
 )
 
 ARM64 = Architecture(
@@ -102,14 +159,16 @@ ARM64 = Architecture(
     "generic",
     (
         Feature("neon", ("neon",)),
-        Feature("dotprod", ("dotprod",), ("neon",)),
-        Feature("i8mm", ("i8mm",), ("dotprod",)),
+        # AT_HWCAP and AT_HWCAP2, with HWCAP_ASIMDDP and HWCAP2_I8MM
+        Feature("dotprod", ("dotprod",), ("neon",), (Evidence("auxv", (16,), _bits(20)),)),
+        Feature("i8mm", ("i8mm",), ("dotprod",), (Evidence("auxv", (26,), _bits(13)),)),
     ),
     elf_machine=183,
     # x18 belongs to the platform: Android, Windows and systems of Apple keep things of their own there.
     base=("+reserve-x18",),
     clock="llvm.readsteadycounter",
     fuses=True,
+    levels=("arm64", "arm64-dotprod", "arm64-i8mm"),
 )
 
 
