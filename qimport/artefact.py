@@ -143,7 +143,7 @@ class Artefact:
     def write(self, stream: IO[bytes]) -> None:
         """Write :meth:`to_bytes` to a file without a copy in memory."""
         members: dict[str, bytes | memoryview] = {
-            "model.json": json.dumps(self._description(), indent=1).encode(),
+            "model.json": json.dumps(self.description(), indent=1).encode(),
             "code.o": self.object_code,
             "constants.bin": self.constants.data,
             "state.bin": self.initial_state.data,
@@ -153,7 +153,8 @@ class Artefact:
             for name, content in members.items():
                 archive.writestr(zipfile.ZipInfo(name), content)
 
-    def _description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
+        """Everything small, as JSON holds it."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -243,9 +244,9 @@ def read(file: BinaryFile, source: str) -> Artefact:
         OSError: the system refuses.
     """
     description, members = _read_members(file, source, _MEMBERS)
-    _check_versions(description, source)
+    check_versions(description, source)
     try:
-        return _assemble(description, members)
+        return assemble(description, members)
     except (KeyError, TypeError, ValueError, QimportError) as error:
         raise ModelError(f"{source} is damaged: its description does not fit ({error})") from error
 
@@ -292,7 +293,12 @@ def _read_member(file: BinaryFile, member: zipfile.ZipInfo, size: int) -> Bytes:
     return content
 
 
-def _check_versions(description: Any, source: str) -> None:
+def check_versions(description: Any, source: str) -> None:
+    """Refuse a description that this version did not write.
+
+    Raises:
+        ModelError: with what to do.
+    """
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelError(f"{source} is no compiled model of qimport")
     wanted = {"version": ("qimport", VERSION), "interpreter": ("numerics of", INTERPRETER)}
@@ -304,7 +310,12 @@ def _check_versions(description: Any, source: str) -> None:
             )
 
 
-def _assemble(description: Mapping[str, Any], members: Mapping[str, Bytes]) -> Artefact:
+def assemble(description: Mapping[str, Any], members: Mapping[str, Bytes]) -> Artefact:
+    """The artefact of :meth:`Artefact.description` and the other members of its file.
+
+    Raises:
+        KeyError, TypeError, ValueError, QimportError: the description does not fit.
+    """
     states = tuple(map(_state_info, description["states"]))
     _check_states(states, members["state.bin"].size, int(description["arena_bytes"]))
     target = description["target"]

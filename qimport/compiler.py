@@ -149,6 +149,30 @@ class Compilation:
             for signature in self.imported.signatures
         )
 
+    @property
+    def without_code(self) -> Artefact:
+        """What is known of the artefact before there is code: no rows, entry, object and constants."""
+        return Artefact(
+            name=self.name,
+            numerics=self.options.numerics,
+            target=self.options.target,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            signatures=self.signatures,
+            states=tuple(
+                StateInfo(state.name, state.type.dtype, state.type.shape, state.offset)
+                for state in self.plan.states
+            ),
+            arena_bytes=self.plan.arena_bytes,
+            threads=self.plan.threads,
+            plan=str(self.plan),
+            rows=(),
+            entry="",
+            object_code=b"",
+            constants=aligned_copy(b""),
+            initial_state=aligned_copy(self.plan.initial_state),
+        )
+
     def with_outputs(self, tensors: Sequence[int]) -> Compilation:
         """The same model with computed tensors of the file, given by index, as its only outputs."""
         from qimport.frontend import importer
@@ -221,25 +245,12 @@ class Compilation:
         with ObjectWriter(self.options.target, progress) as writer:
             self.program = generate(self.plan, self.options.target, ready=writer.add)
             object_code = writer.finish(str(self.program.module))
-        return Artefact(
-            name=self.name,
-            numerics=self.options.numerics,
-            target=self.options.target,
-            inputs=self.inputs,
-            outputs=self.outputs,
-            signatures=self.signatures,
-            states=tuple(
-                StateInfo(state.name, state.type.dtype, state.type.shape, state.offset)
-                for state in self.plan.states
-            ),
-            arena_bytes=self.plan.arena_bytes,
-            threads=self.plan.threads,
-            plan=str(self.plan),
+        return replace(
+            self.without_code,
             rows=self.program.rows,
             entry=self.program.entry,
             object_code=object_code,
             constants=aligned_copy(self.program.constants),
-            initial_state=aligned_copy(self.plan.initial_state),
         )
 
 

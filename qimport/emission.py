@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from qimport.artefact import Artefact
 from qimport.codegen import elf
 from qimport.codegen.aot import Translation, translate
 from qimport.codegen.archive import archive
@@ -18,8 +19,10 @@ from qimport.codegen.header import header_text
 from qimport.codegen.interface import Interface
 from qimport.codegen.levels import system_functions
 from qimport.codegen.memory_code import memory_code
+from qimport.codegen.note import note_code, sealed
 from qimport.codegen.target import MEMORY_FUNCTIONS
 from qimport.errors import ArgumentError, unknown_name
+from qimport.library import description_text
 from qimport.lower.plan import Plan
 from qimport.toolchain import require_linker
 
@@ -32,6 +35,8 @@ class Emission:
     """The files of one model, each made when it is first asked for.
 
     ``separate``: the code does not hold the weights but takes a pointer to the content of their file.
+    ``described``: the model without its code, by which :func:`qimport.load` reads the shared library; without
+    it only C programs can use that library.
     """
 
     def __init__(
@@ -41,10 +46,12 @@ class Emission:
         kinds: Collection[str] = DEFAULT_KINDS,
         separate: bool = False,
         progress: Progress | None = None,
+        described: Artefact | None = None,
     ) -> None:
         check_kinds(kinds, separate, dispatched=bool(api.levels))
         self.kinds = [kind for kind in KINDS if kind in kinds]
         self._source, self._plan, self._separate, self._progress = api, plan, separate, progress
+        self._described = described
         if "shared" in kinds:
             require_linker(api.target)
 
@@ -89,7 +96,11 @@ class Emission:
             return link_shared(objects, self.api, hosted=True)
         if missing:
             objects.append(object_code(memory_code(self.api.target), self.api.target))
-        return link_shared(objects, self.api, helped=not missing <= MEMORY_FUNCTIONS)
+        if self._described is not None:
+            text = description_text(self._described, self.api, self.translation.program.rows)
+            objects.append(object_code(note_code(text, self.api.target), self.api.target))
+        library = link_shared(objects, self.api, helped=not missing <= MEMORY_FUNCTIONS)
+        return library if self._described is None else sealed(library)
 
     @cached_property
     def _texts(self) -> tuple[str, str]:

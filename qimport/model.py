@@ -16,12 +16,15 @@ from qimport.arrays import Array, Inputs, checked, in_order, to_floats
 from qimport.artefact import Artefact, SignatureInfo, StateInfo, TensorInfo, aligned_bytes
 from qimport.codegen.host import why_not_runnable
 from qimport.codegen.jit import LoadedCode, load_object
+from qimport.codegen.shared import LibraryCode
 from qimport.codegen.target import Target
 from qimport.errors import ArgumentError, TargetError
 from qimport.ir.types import DTYPES
+from qimport.library import MAGIC, from_library, is_library
 from qimport.numerics import Numerics
 
 StageText = Callable[[str], str]
+Code = LoadedCode | LibraryCode
 
 
 class _Workspace:
@@ -30,7 +33,7 @@ class _Workspace:
     :attr:`run` computes from where :meth:`point_to` has pointed to; it makes no object.
     """
 
-    def __init__(self, artefact: Artefact, code: LoadedCode) -> None:
+    def __init__(self, artefact: Artefact, code: Code) -> None:
         self._initial_state = artefact.initial_state
         self._arena = aligned_bytes(artefact.arena_bytes)
         self._inputs = (ctypes.c_void_p * len(artefact.inputs))()
@@ -39,6 +42,7 @@ class _Workspace:
         self.run = code.bound(
             self._inputs, self._outputs, self._arena.ctypes.data, artefact.constants.ctypes.data
         )
+        code.prepare(int(self._arena.ctypes.data))
         self.reset()
 
     def reset(self) -> None:
@@ -61,11 +65,13 @@ class CompiledModel:
     saved, not run.
     """
 
-    def __init__(self, artefact: Artefact, stage_text: StageText | None = None) -> None:
+    def __init__(
+        self, artefact: Artefact, stage_text: StageText | None = None, code: Code | None = None
+    ) -> None:
         self._artefact = artefact
         self._stage_text = stage_text
         self._lock = threading.Lock()
-        self._code: LoadedCode | None = None
+        self._code = code
         self._idle: deque[_Workspace] = deque()
 
     @property
@@ -194,7 +200,7 @@ class CompiledModel:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file that :func:`qimport.load` reads.
+        """Write a file that :func:`qimport.load` reads; of a loaded shared library, the library again.
 
         Raises:
             ArgumentError: the system refuses.
@@ -217,7 +223,7 @@ class CompiledModel:
             )
         return self._stage_text(name)
 
-    def _load(self) -> LoadedCode:
+    def _load(self) -> Code:
         """The code, loaded at its first use."""
         if self._code is None:
             with self._lock:
@@ -239,7 +245,7 @@ class Session:
     """
 
     def __init__(
-        self, artefact: Artefact, code: LoadedCode, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
+        self, artefact: Artefact, code: Code, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
     ) -> None:
         self._artefact = artefact  # keeps the constants
         self._code = code
@@ -310,19 +316,39 @@ def _bind(infos: Sequence[TensorInfo], arrays: Sequence[Array] | None, side: str
 
 
 def _unpickle(content: bytes) -> CompiledModel:
-    return CompiledModel(files.from_bytes(content, "the pickled model"))
+    source = "the pickled model"
+    return (
+        _of_library(content, source)
+        if content.startswith(MAGIC)
+        else CompiledModel(files.from_bytes(content, source))
+    )
+
+
+def _of_library(content: bytes, source: str) -> CompiledModel:
+    artefact, code = from_library(content, source)
+    return CompiledModel(artefact, code=code)
 
 
 def load(path: str | os.PathLike[str]) -> CompiledModel:
-    """Read a model that :meth:`CompiledModel.save` wrote. It is native code: load only what you trust.
+    """Read a model that :meth:`CompiledModel.save` wrote, or a shared library that ``qimport build`` made.
+
+    It is native code: load only what you trust. Checksums, versions and the processor are checked before any
+    of it runs. Later changes of the file do not reach the model, which also pickles as a whole.
 
     Raises:
-        ArgumentError: the file cannot be read.
+        ArgumentError: the file cannot be read, or is a library that does not hold its weights.
         ModelError: it is not such a file, damaged, or written by another version of qimport.
         TargetError: this machine cannot run the code.
     """
+    source = os.fspath(path)
+    try:
+        if is_library(path):
+            with open(path, "rb") as file:
+                return _of_library(file.read(), source)
+    except OSError as error:
+        raise ArgumentError(f"cannot read {source}: {error.strerror or error}") from error
     artefact = files.read_file(path)
     reason = why_not_runnable(artefact.target)
     if reason is not None:
-        raise TargetError(f"{os.fspath(path)} holds code for {artefact.target.name}: {reason}")
+        raise TargetError(f"{source} holds code for {artefact.target.name}: {reason}")
     return CompiledModel(artefact)

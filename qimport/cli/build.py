@@ -131,7 +131,7 @@ def command(
             hashlib.sha256(stages.content).hexdigest(),
             levels,
         )
-        emission = Emission(api, stages.plan, kinds, separate, progress)
+        emission = Emission(api, stages.plan, kinds, separate, progress, stages.without_code)
         files = emission.write(output)
         found = footprint(emission.translation, stages.plan) if emission.has_object else None
     if as_json:

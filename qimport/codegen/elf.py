@@ -25,7 +25,9 @@ _IDENT = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
 _HEADER_32 = struct.Struct("<16sHHIIIIIHHHHHH")
 _SECTION_32 = struct.Struct("<10I")
 _SYMBOL_32 = struct.Struct("<IIIBBH")
-_IDENT_32 = b"\x7fELF\x01\x01"
+IDENT_32 = b"\x7fELF\x01\x01"
+IDENT_64 = _IDENT[:6]
+"""How little-endian ELF files begin."""
 _RELOCATABLE = 1
 
 _NULL, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _GROUP = 0, 2, 3, 4, 8, 9, 17
@@ -93,7 +95,7 @@ class _Merged:
 
 def read_machine(content: bytes) -> int:
     """The machine number of a little-endian ELF file; raises :class:`CompilerBug` for anything else."""
-    if content[:6] not in (_IDENT[:6], _IDENT_32):
+    if content[:6] not in (IDENT_64, IDENT_32):
         raise CompilerBug("LLVM gave something else than a little-endian ELF object")
     machine: int = _HEADER.unpack_from(content)[2]
     return machine
@@ -102,11 +104,7 @@ def read_machine(content: bytes) -> int:
 def read_sections(content: bytes) -> list[Section]:
     """All sections, in the order of the file."""
     read_machine(content)
-    header, section = (_HEADER_32, _SECTION_32) if _is_32(content) else (_HEADER, _SECTION)
-    fields = header.unpack_from(content)
-    start, size, count, names_index = fields[6], fields[11], fields[12], fields[13]
-    headers = [section.unpack_from(content, start + number * size) for number in range(count)]
-    names = headers[names_index][4]
+    headers, names = _section_headers(content)
     return [
         Section(
             _text(content, names + name),
@@ -120,6 +118,29 @@ def read_sections(content: bytes) -> list[Section]:
         )
         for name, kind, flags, _, offset, nbytes, link, info, align, entry_size in headers
     ]
+
+
+def place_of(content: bytes, name: str) -> int | None:
+    """Where the content of the first section with this name begins in a file of any kind and source.
+
+    Raises:
+        struct.error, ValueError, IndexError: the section headers are damaged.
+    """
+    headers, names = _section_headers(content)
+    wanted = name.encode() + b"\0"
+    for header in headers:
+        if content.startswith(wanted, names + header[0]):
+            return int(header[4])
+    return None
+
+
+def _section_headers(content: bytes) -> tuple[list[tuple[int, ...]], int]:
+    """The headers as they are in the file, and where the names of sections begin."""
+    header, section = (_HEADER_32, _SECTION_32) if _is_32(content) else (_HEADER, _SECTION)
+    fields = header.unpack_from(content)
+    start, size, count, names_index = fields[6], fields[11], fields[12], fields[13]
+    headers = [section.unpack_from(content, start + number * size) for number in range(count)]
+    return headers, headers[names_index][4]
 
 
 def read_symbols(sections: Sequence[Section]) -> list[Symbol]:
@@ -332,7 +353,7 @@ def _kept(section: Section) -> bool:
 
 
 def _is_32(content: bytes) -> bool:
-    return content[:6] == _IDENT_32
+    return content[:6] == IDENT_32
 
 
 def _text(content: bytes, start: int) -> str:

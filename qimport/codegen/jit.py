@@ -28,6 +28,9 @@ class LoadedCode:
         self._address = engine.get_function_address(entry)
         self._pool = pool
 
+    def prepare(self, _arena: int) -> None:
+        """Write what the code expects in a new arena: nothing beside the initial state."""
+
     def __call__(self, inputs: Any, outputs: Any, arena: int, constants: int) -> None:
         """Run. ``inputs`` and ``outputs`` are ctypes arrays of addresses; the others are 64-byte aligned."""
         self.bound(inputs, outputs, arena, constants)()
