@@ -60,7 +60,7 @@ An object leaves to the linker at most {", ".join(f"`{name}`" for name in sorted
 which every C library has, and the helpers of this table. Those are functions of the Run-time ABI for the Arm
 Architecture, which every compiler brings along (libgcc, compiler-rt): division, conversions between floats
 and 64-bit integers, arithmetic on float64 where the processor has none; and `sqrt` of the C library. They are
-exact, so the outputs stay the same.
+exact, so the outputs stay the same. Modules of WebAssembly import `__stack_pointer`, which linkers bring.
 """
 
 TABLE_MODES: tuple[Numerics, ...] = tuple(name for name, mode in MODES.items() if not mode.little)

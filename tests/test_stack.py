@@ -89,11 +89,13 @@ def test_what_cannot_be_followed_is_an_error() -> None:
 
 
 def test_returns_on_a_condition_leave_the_frame_in_place() -> None:
-    """And a store to where the pointer is does not move it."""
+    """And loads and stores where the pointer is do not move it."""
     lines = (
         "push\t{r4, lr}",
         "sub\tsp, #68",
         "stm.w\tsp, {r0, r1}",
+        "vstmia\tsp, {d18, d19}",
+        "ldmib\tsp, {r0, r1}",
         "it\ths",
         "addhs\tsp, #68",
         "pophs\t{r4, pc}",

@@ -99,8 +99,8 @@ def command(
     NAME.o is position independent and calls nothing but memcpy, memmove and memset (for 32-bit ARM also
     helpers of the compiler's library); NAME.h documents the function NAME_run and every tensor;
     NAME_example.c is a complete program around it. With --threads there is NAME_run_parallel, too, which
-    hands its work to the caller's threads. With --dispatch NAME_reset chooses the level; for arm64 it calls
-    getauxval of the C library. Equal files, options and versions of qimport give equal bytes.
+    hands the work of heavy layers to the caller's threads. With --dispatch NAME_reset chooses the level; for
+    arm64 it calls getauxval of the C library. Equal files, options and versions of qimport give equal bytes.
 
     Other kinds: lib is libNAME.a and shared libNAME.so, asm NAME.s and llvm NAME.ll, cmake NAMEConfig.cmake
     for find_package, weights NAME_weights.bin.
@@ -132,8 +132,8 @@ def command(
             levels,
         )
         emission = Emission(api, stages.plan, kinds, separate, progress, stages.without_code)
-        files = emission.write(output)
         found = footprint(emission.translation, stages.plan) if emission.has_object else None
+        files = emission.write(output)
     if as_json:
         print_json(
             {
@@ -154,3 +154,7 @@ def command(
     click.echo(f"target {names}, numerics {numerics}, arena {api.arena_bytes:,} bytes")
     if found is not None:
         click.echo(str(found))
+    if api.threads < threads:
+        click.echo(
+            f"threads {api.threads}: no layer is worth being split, so there is no {api.prefix}_run_parallel"
+        )

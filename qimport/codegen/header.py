@@ -237,7 +237,7 @@ typedef void (*{p}_parallel_for)(void *pool, {p}_task task, void *context, size_
 /**
  * \\brief {p}_run on the caller's threads, with the same outputs.
  *
- * Calls parallel_for, once for each heavy layer, with at most {m}_THREADS parts.
+ * Calls parallel_for, once for each heavy layer or some in a row, with at most {m}_THREADS parts.
  *
  * \\param parallel_for  NULL: everything runs on the calling thread.
  * \\param pool          What parallel_for gets as its first argument.

@@ -126,7 +126,7 @@ ARM32 = Notation(
         (r"pop(?:\.w)?\t\{(.*)\}", lambda m: Move("sp", "sp", 4 * _registers(m[1]))),
         (r"ldr\t\w+, \[sp\], #(\d+)", lambda m: Move("sp", "sp", int(m[1]))),
     ),
-    writes=r"(?:(?!stm|cmp)[a-z.]+\tsp, .*|.*\[sp, .*\]!|.*\[sp\], .*|.*\tsp!.*)",
+    writes=r"(?:(?!v?stm|v?ldm|cm[pn]|tst)[a-z.]+\tsp, .*|.*\[sp, .*\]!|.*\[sp\], .*|.*\tsp!.*)",
     restores=r"(?:sub|add|mov)(?:\.w|w)?\t(?:sp|r4), (?:r7|r11).*|add[a-z]{2}\tsp, .*",
 )
 
