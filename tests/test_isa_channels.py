@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated_kernels import Invocation, run_emulated
-from emulator import platform_for
+from emulated_kernels import Invocation, run_emulated, skip_without_tools
 from llvmlite import ir
 
 from qimport.codegen import backend
@@ -53,13 +52,12 @@ def operands(product: ChannelProduct, rng: np.random.Generator) -> tuple[Array, 
 def test_products_of_channels(product: ChannelProduct, tmp_path: Path) -> None:
     targets = map(target_named, target_descriptions())
     target = next(target for target in targets if product.available(target))
-    platform = platform_for(target)
-    platform.skip_if_missing()
+    skip_without_tools(target)
     rng = np.random.default_rng(4)
     cases = [operands(product, rng) for _ in range(CASES)]
     calls = [
         Invocation("total", (*(array.tobytes() for array in case), bytes(4 * CHANNELS)), 3) for case in cases
     ]
-    results = run_emulated(platform, backend.object_code(steps_of(product, target), target), calls, tmp_path)
+    results = run_emulated(target, backend.object_code(steps_of(product, target), target), calls, tmp_path)
     for case, (found, _) in zip(cases, results, strict=True):
         assert found == product.meaning(*case).tobytes(), case
