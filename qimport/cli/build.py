@@ -20,8 +20,9 @@ from qimport.cli.options import (
 from qimport.cli.progress import working
 from qimport.cli.text import print_json
 from qimport.codegen.aot import interface_of
-from qimport.codegen.footprint import footprint
+from qimport.codegen.footprint import Footprint, footprint
 from qimport.codegen.host import resolve_target
+from qimport.codegen.interface import Interface
 from qimport.codegen.levels import levels_of
 from qimport.compiler import trace
 from qimport.emission import DEFAULT_KINDS, KINDS, Emission, check_folder, check_kinds
@@ -150,11 +151,15 @@ def command(
         return
     for file in files:
         click.echo(f"{file}  {file.stat().st_size:,} bytes")
-    names = " or ".join(level.name for level in levels or (chosen.target,))
-    click.echo(f"target {names}, numerics {numerics}, arena {api.arena_bytes:,} bytes")
+    _describe(api, found, threads)
+
+
+def _describe(api: Interface, found: Footprint | None, threads: int) -> None:
+    """What the object is for and what it takes."""
+    names = " or ".join(level.name for level in api.levels or (api.target,))
+    click.echo(f"target {names}, numerics {api.numerics}, arena {api.arena_bytes:,} bytes")
     if found is not None:
         click.echo(str(found))
     if api.threads < threads:
-        click.echo(
-            f"threads {api.threads}: no layer is worth being split, so there is no {api.prefix}_run_parallel"
-        )
+        text = f"no layer is worth being split, so there is no {api.prefix}_run_parallel"
+        click.echo(f"threads {api.threads}: {text}")
