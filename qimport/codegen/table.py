@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from qimport import prim
 from qimport.codegen.function import forbid_vectors
-from qimport.codegen.isa.blocks import BLOCK_PRODUCTS, BlockProduct
-from qimport.codegen.isa.channels import CHANNEL_PRODUCTS, ChannelProduct
-from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS, DotProduct
-from qimport.codegen.isa.taps import TAP_PRODUCTS, TapProduct
+from qimport.codegen.isa.blocks import BLOCK_PRODUCTS
+from qimport.codegen.isa.channels import CHANNEL_PRODUCTS
+from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_PRODUCTS
+from qimport.codegen.isa.instruction import Instruction
+from qimport.codegen.isa.taps import TAP_PRODUCTS
 from qimport.codegen.kernels import (
     SKELETONS,
     byte_reduce,
@@ -96,54 +98,17 @@ def _anywhere(target: Target) -> bool:
     return True
 
 
-def _tile_row(dot: DotProduct) -> Row:
-    fits = mac.multiplies_bytes if dot in DOT_PRODUCTS else mac.multiplies_words_by_bytes
+def _row_of(family: str, instruction: Instruction, skeleton: ModuleType, packing: ModuleType) -> Row:
+    """The row of a skeleton with an instruction; ``packing`` says what it applies to and lays weights out."""
     return Row(
-        f"mac_tile_{dot.name}",
-        lambda module, name, kernel, target, layout: mac_tile.emit(module, name, kernel, target, layout, dot),
-        dot.available,
-        lambda kernel: mac.constant_weights(kernel) and fits(kernel),
-        lambda kernel: mac_tile.table_bytes(kernel, dot),
-        lambda kernel: mac_tile.pack(kernel, dot),
-    )
-
-
-def _block_row(block: BlockProduct) -> Row:
-    return Row(
-        f"mac_block_{block.name}",
-        lambda module, name, kernel, target, layout: mac_block.emit(
-            module, name, kernel, target, layout, block
+        f"{family}_{instruction.name}",
+        lambda module, name, kernel, target, layout: skeleton.emit(
+            module, name, kernel, target, layout, instruction
         ),
-        block.available,
-        lambda kernel: mac_block.applies(kernel, block),
-        lambda kernel: mac_block.table_bytes(kernel, block),
-        lambda kernel: mac_block.pack(kernel, block),
-    )
-
-
-def _depthwise_row(product: TapProduct) -> Row:
-    return Row(
-        f"mac_depthwise_{product.name}",
-        lambda module, name, kernel, target, layout: mac_depthwise_taps.emit(
-            module, name, kernel, target, layout, product
-        ),
-        product.available,
-        lambda kernel: depthwise_blocks.applies(kernel, product),
-        lambda kernel: depthwise_blocks.table_bytes(kernel, product),
-        lambda kernel: depthwise_blocks.pack(kernel, product),
-    )
-
-
-def _depthwise_tile_row(product: ChannelProduct) -> Row:
-    return Row(
-        f"mac_depthwise_tile_{product.name}",
-        lambda module, name, kernel, target, layout: mac_depthwise_tile.emit(
-            module, name, kernel, target, layout, product
-        ),
-        product.available,
-        lambda kernel: depthwise_tiles.applies(kernel, product),
-        lambda kernel: depthwise_tiles.table_bytes(kernel, product),
-        lambda kernel: depthwise_tiles.pack(kernel, product),
+        instruction.available,
+        lambda kernel: packing.applies(kernel, instruction),
+        lambda kernel: packing.table_bytes(kernel, instruction),
+        lambda kernel: packing.pack(kernel, instruction),
     )
 
 
@@ -156,8 +121,11 @@ MAC_ROWS: tuple[Row, ...] = (
         lambda kernel: mac_amx.tiling(kernel).table_bytes,
         mac_amx.pack,
     ),
-    *(_depthwise_tile_row(product) for product in CHANNEL_PRODUCTS),
-    *(_depthwise_row(product) for product in TAP_PRODUCTS),
+    *(
+        _row_of("mac_depthwise_tile", product, mac_depthwise_tile, depthwise_tiles)
+        for product in CHANNEL_PRODUCTS
+    ),
+    *(_row_of("mac_depthwise", product, mac_depthwise_taps, depthwise_blocks) for product in TAP_PRODUCTS),
     Row(
         "mac_depthwise",
         mac_depthwise.emit,
@@ -166,8 +134,8 @@ MAC_ROWS: tuple[Row, ...] = (
         mac_depthwise.table_bytes,
         mac_depthwise.pack,
     ),
-    *(_block_row(block) for block in BLOCK_PRODUCTS),
-    *(_tile_row(dot) for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS)),
+    *(_row_of("mac_block", block, mac_block, mac_block) for block in BLOCK_PRODUCTS),
+    *(_row_of("mac_tile", dot, mac_tile, mac_tile) for dot in (*DOT_PRODUCTS, *WORD_PRODUCTS)),
     Row("mac_direct", mac_direct.emit, _anywhere, _always, mac_direct.table_bytes, mac_direct.pack),
 )
 """Rows for ``prim.mac``, best first. Depthwise layers never reach the tile rows on any target."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from qimport.lower.parallel import work
-from qimport.lower.plan import ControlCall, KernelCall, ParallelCall, Plan, PlanCall, check_plan
+from qimport.lower.plan import ControlCall, KernelCall, ParallelCall, Plan, PlanCall, check_plan, kernel_calls
 
 Part = tuple[KernelCall, ...]
 
@@ -48,10 +48,7 @@ def _pads_before_producers(calls: Sequence[PlanCall]) -> list[PlanCall]:
 
 def _commute(call: PlanCall, other: KernelCall) -> bool:
     """Whether the two may run in any order."""
-    if isinstance(call, ControlCall):
-        return False
-    calls = call.calls if isinstance(call, ParallelCall) else (call,)
-    return not any(one.disturbs(other) or other.disturbs(one) for one in calls)
+    return not isinstance(call, ControlCall) and _apart(other, kernel_calls(call))
 
 
 def _join(group: PlanCall, call: PlanCall) -> ParallelCall | None:
@@ -80,5 +77,9 @@ def _join_whole(group: ParallelCall, call: KernelCall) -> ParallelCall | None:
 
 def _may_run_in(group: ParallelCall, number: int, call: KernelCall) -> bool:
     """Whether ``call`` at the end of part ``number`` has nothing to do with the other parts."""
-    others = [one for place, part in enumerate(group.parts) if place != number for one in part]
+    return _apart(call, [one for place, part in enumerate(group.parts) if place != number for one in part])
+
+
+def _apart(call: KernelCall, others: Sequence[KernelCall]) -> bool:
+    """Whether a call and each of ``others`` write nothing that the other one touches."""
     return not any(call.disturbs(one) or one.disturbs(call) for one in others)

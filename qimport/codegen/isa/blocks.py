@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
 from qimport.codegen.function import I8, I16, I32, I64, PTR, KernelFunction
-from qimport.codegen.target import Target
+from qimport.codegen.isa.instruction import Instruction
 from qimport.codegen.vector import lanes_of, shuffle, vector_type
 from qimport.ir.graph import Array
 
@@ -31,7 +32,7 @@ Sums = list[Any]
 
 
 @dataclass(frozen=True)
-class BlockProduct:
+class BlockProduct(Instruction):
     """One way to add the products of blocks.
 
     ``unit``: bytes of a pixel that lie side by side. ``depth``: a rest of a unit is a multiple of it.
@@ -43,9 +44,6 @@ class BlockProduct:
     of the pixels in registers, the address ``w`` of the weights, and ``depth`` bytes of a unit.
     """
 
-    name: str
-    architecture: str
-    requires: tuple[str, ...]
     unit: int
     depth: int
     instructions: float
@@ -56,10 +54,6 @@ class BlockProduct:
     fits: Callable[[Array], bool]
     pack: Callable[[Array], bytes]
     emit: Callable[[KernelFunction, Sums, Sequence[Any], Any, int, int], Sums]
-
-    def available(self, target: Target) -> bool:
-        """Whether the target has the instruction."""
-        return target.architecture.name == self.architecture and target.has(*self.requires)
 
     def padded(self, length: int) -> int:
         """Bytes of weights for ``length`` activations of a pixel."""
@@ -87,10 +81,10 @@ def _always(weights: Array) -> bool:
     return True
 
 
-def _pack_fours(weights: Array) -> bytes:
-    """[group of four bytes][channel][four bytes]."""
+def _pack_groups(size: int, weights: Array) -> bytes:
+    """[group of ``size`` bytes][channel][byte]."""
     outputs, length = weights.shape
-    return bytes(weights.reshape(outputs, length // 4, 4).transpose(1, 0, 2).tobytes())
+    return bytes(weights.reshape(outputs, length // size, size).transpose(1, 0, 2).tobytes())
 
 
 def _multiply_fours(
@@ -110,12 +104,6 @@ def _multiply_fours(
                 results[place] = fn.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", SUMS, arguments)
             done = results[vector::vectors]
     return results
-
-
-def _pack_eights(weights: Array) -> bytes:
-    """[group of eight bytes][channel][eight bytes]."""
-    outputs, length = weights.shape
-    return bytes(weights.reshape(outputs, length // 8, 8).transpose(1, 0, 2).tobytes())
 
 
 def _multiply_eights(
@@ -243,9 +231,9 @@ def packed_bias(block: BlockProduct, bias: Array) -> bytes:
 
 BLOCK_PRODUCTS: tuple[BlockProduct, ...] = (
     BlockProduct("i8mm", "arm64", ("i8mm",), 8, 8, 1, 0, 3, 0, 2,
-                 _always, _pack_eights, _multiply_eights),
+                 _always, partial(_pack_groups, 8), _multiply_eights),
     BlockProduct("dotprod", "arm64", ("dotprod",), 16, 4, 4, 0, 2, 0, 1,
-                 _always, _pack_fours, _multiply_fours),
+                 _always, partial(_pack_groups, 4), _multiply_fours),
     BlockProduct("neon", "arm64", ("neon",), 16, 8, 12, 3, 4, 1, 1,
                  _fits_words, _pack_turned, _multiply_turned(True)),
     BlockProduct("neon_wide", "arm64", ("neon",), 16, 8, 16, 3, 4, 1, 1,

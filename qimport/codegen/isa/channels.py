@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from qimport.codegen.function import I16, I32, KernelFunction
+from qimport.codegen.isa.instruction import Instruction
 from qimport.codegen.isa.taps import interleaved
-from qimport.codegen.target import Target
 from qimport.codegen.vector import concatenated, lanes_of, like, retyped, shuffle
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array
@@ -26,28 +26,20 @@ Steps = Sequence[tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
-class ChannelProduct:
+class ChannelProduct(Instruction):
     """One way to accumulate taps of ``CHANNELS`` channels.
 
-    ``requires``: target features (all of them). ``group``: pixels of the input per step, below each other or
-    (``across``) side by side. ``dtype``: int8 or
-    int16, what activations and weights are when they are multiplied. ``in_pairs``: two steps are added in 16
-    bits, so that no channel may have two weights of -128. ``total(fn, acc, steps)`` emits acc (int32) plus
+    ``group``: pixels of the input per step, below each other or (``across``) side by side. ``dtype``: int8
+    or int16, what activations and weights are when they are multiplied. ``in_pairs``: two steps are added in
+    16 bits, so that no channel may have two weights of -128. ``total(fn, acc, steps)`` emits acc (int32) plus
     the products of all steps, pairs of activations and weights ``group`` times as long; nothing saturates.
     """
 
-    name: str
-    architecture: str
-    requires: tuple[str, ...]
     group: int
     dtype: str
     in_pairs: bool
     total: Callable[[KernelFunction, Any, Steps], Any]
     across: bool = False
-
-    def available(self, target: Target) -> bool:
-        """Whether the target has the instructions."""
-        return target.architecture.name == self.architecture and target.has(*self.requires)
 
     def meaning(self, acc: Array, x: Array, w: Array) -> Array:
         """acc int32[channels] + the sums of x[steps, channels, group] * w[steps, channels, group]."""

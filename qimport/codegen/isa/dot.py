@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from qimport.codegen.function import I16, I32, KernelFunction
-from qimport.codegen.target import Target
+from qimport.codegen.isa.instruction import Instruction
 from qimport.codegen.vector import lanes_of, retyped, shuffle, splat, vector_type
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array
@@ -23,10 +23,10 @@ Product = Callable[[KernelFunction, Any, Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class DotProduct:
+class DotProduct(Instruction):
     """One way to accumulate the products of four bytes of activations per lane.
 
-    ``requires``: target features (all of them). ``lanes``: int32 lanes of a register. ``registers``: how many
+    ``lanes``: int32 lanes of a register. ``registers``: how many
     accumulators fit beside the operands. ``weight_dtype``: int8 weights need the activations' sum when
     they have a zero point, int16 ones have it subtracted. ``adjacent``: how many products of a lane
     lie side by side in its weights, [group / adjacent][lane][adjacent]. ``unsigned``: whether activations are
@@ -34,9 +34,6 @@ class DotProduct:
     x one i32 of four bytes. ``group``: activations in these, 4 of 8 bits or 2 of 16 bits.
     """
 
-    name: str
-    architecture: str
-    requires: tuple[str, ...]
     lanes: int
     registers: int
     weight_dtype: str
@@ -44,10 +41,6 @@ class DotProduct:
     unsigned: bool
     product: Product
     group: int = 4
-
-    def available(self, target: Target) -> bool:
-        """Whether the target has the instruction."""
-        return target.architecture.name == self.architecture and target.has(*self.requires)
 
     def meaning(self, acc: Array, x: Array, w: Array) -> Array:
         """acc int32[lanes] + x[group] . w[lanes, group], modulo 2^32."""

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from qimport.codegen.function import F32, KernelFunction
 from qimport.codegen.isa.dot import Product, multiply_add_pairs
-from qimport.codegen.target import Target
+from qimport.codegen.isa.instruction import Instruction
 from qimport.codegen.vector import element_of, lanes_of, like, shuffle
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array
@@ -29,17 +29,14 @@ TAP_BYTES = 4
 
 
 @dataclass(frozen=True)
-class TapProduct:
+class TapProduct(Instruction):
     """One way to accumulate ``group`` taps of ``lanes`` channels.
 
-    ``requires``: target features (all of them). ``unsigned``: whether bytes of activations are taken as
+    ``unsigned``: whether bytes of activations are taken as
     0..255 or as -128..127; weights are signed. ``product(fn, acc, x, w)`` emits the step: acc has ``lanes``
     of int32, x and w are as long, in bytes or words. No step saturates.
     """
 
-    name: str
-    architecture: str
-    requires: tuple[str, ...]
     lanes: int
     group: int
     unsigned: bool
@@ -49,10 +46,6 @@ class TapProduct:
     def weight_dtype(self) -> str:
         """Element type of packed weights."""
         return "int8" if self.group == TAP_BYTES else "int16"
-
-    def available(self, target: Target) -> bool:
-        """Whether the target has the instruction."""
-        return target.architecture.name == self.architecture and target.has(*self.requires)
 
     def meaning(self, acc: Array, x: Array, w: Array) -> Array:
         """acc int32[lanes] + the sums over the last dimension of x[lanes, group] * w[lanes, group]."""

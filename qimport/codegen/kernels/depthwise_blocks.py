@@ -142,10 +142,10 @@ def _part(extent: int, most: int, step: int) -> int:
     return next((size for size in sizes if extent % size == 0), even)
 
 
-def applies(kernel: Kernel, product: TapProduct) -> bool:
-    """8-bit weights in the file, a window of moderate size and reach, a few outputs per input channel.
+def unrolls(kernel: Kernel, weight_dtype: str) -> bool:
+    """Depthwise with 8-bit weights in the file, a window of moderate size, a few outputs per input channel.
 
-    Products of bytes want activations of 8 bits and weights without zero point.
+    Products of bytes, of weights packed as int8, want activations of 8 bits and weights without zero point.
     """
     if not (mac.is_depthwise(kernel) and mac.constant_weights(kernel)):
         return False
@@ -153,11 +153,12 @@ def applies(kernel: Kernel, product: TapProduct) -> bool:
     outputs, kh, kw, _ = w.type.shape
     if w.type.itemsize != 1 or kh * kw > UNROLLED_TAPS or outputs // x.type.shape[3] not in MULTIPLIERS:
         return False
-    if product.weight_dtype == "int8" and (
-        not mac.multiplies_bytes(kernel) or mac.needs_activation_sums(kernel)
-    ):
-        return False
-    return blocks_of(kernel, product).memory <= MOST_MEMORY
+    return weight_dtype != "int8" or (mac.multiplies_bytes(kernel) and not mac.needs_activation_sums(kernel))
+
+
+def applies(kernel: Kernel, product: TapProduct) -> bool:
+    """Layers of :func:`unrolls` whose window has a moderate reach."""
+    return unrolls(kernel, product.weight_dtype) and blocks_of(kernel, product).memory <= MOST_MEMORY
 
 
 def weight_bytes(kernel: Kernel, blocks: Blocks) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from qimport.codegen.isa.channels import CHANNELS, ChannelProduct
 from qimport.codegen.kernels import mac
-from qimport.codegen.kernels.depthwise_blocks import MULTIPLIERS, UNROLLED_TAPS
+from qimport.codegen.kernels.depthwise_blocks import unrolls
 from qimport.fixedpoint import wrap32
 from qimport.ir.graph import Array
 from qimport.lower.kernel import Kernel
@@ -150,19 +150,11 @@ def tiles_of(kernel: Kernel, product: ChannelProduct) -> Tiles:
 
 
 def applies(kernel: Kernel, product: ChannelProduct) -> bool:
-    """8-bit weights in the file, a window of moderate size, a few outputs per input channel, whole blocks.
+    """Layers of :func:`unrolls` in whole blocks of channels.
 
     What is interleaved must serve several windows without leaving registers.
     """
-    if not (mac.is_depthwise(kernel) and mac.constant_weights(kernel)):
-        return False
-    _, x, w, _ = mac.root_of(kernel)
-    outputs, kh, kw, _ = w.type.shape
-    if w.type.itemsize != 1 or kh * kw > UNROLLED_TAPS or outputs // x.type.shape[3] not in MULTIPLIERS:
-        return False
-    if outputs % CHANNELS:
-        return False
-    if product.dtype == "int8" and (not mac.multiplies_bytes(kernel) or mac.needs_activation_sums(kernel)):
+    if not unrolls(kernel, product.dtype) or mac.root_of(kernel)[2].type.shape[0] % CHANNELS:
         return False
     if product.in_pairs and int((_weights(kernel) == -128).sum((1, 2)).max()) > 1:
         return False

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from qimport.codegen.function import ELEMENTS, I32, I64, Index, KernelFunction, itemsize
-from qimport.codegen.isa.dot import WORD_BYTES, DotProduct
+from qimport.codegen.isa.dot import DOT_PRODUCTS, WORD_BYTES, DotProduct
 from qimport.codegen.kernels import access, mac
 from qimport.codegen.kernels.finish import Finisher
 from qimport.codegen.kernels.panel import Panel, row_elements
@@ -111,6 +111,12 @@ def _parts(extent: int, size: int) -> list[tuple[int, int]]:
     """Sizes and numbers of the parts that ``extent`` is cut into."""
     whole, rest = divmod(extent, size)
     return [(size, whole), *([(rest, 1)] if rest else [])]
+
+
+def applies(kernel: Kernel, dot: DotProduct) -> bool:
+    """Weights in the file, and operands of the widths that are multiplied."""
+    fits = mac.multiplies_bytes if dot in DOT_PRODUCTS else mac.multiplies_words_by_bytes
+    return mac.constant_weights(kernel) and fits(kernel)
 
 
 def table_bytes(kernel: Kernel, dot: DotProduct) -> int:
