@@ -106,6 +106,11 @@ def _emit(module: Any, machine: Any, as_object: bool) -> bytes:
         library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+def _threads() -> ThreadPoolExecutor:
+    """As many threads as have LLVM work to do side by side."""
+    return ThreadPoolExecutor(min(processors(), MOST_THREADS), thread_name_prefix="qimport-llvm")
+
+
 class ObjectWriter:
     """Compiles modules on other threads while the caller still writes the next ones.
 
@@ -116,8 +121,7 @@ class ObjectWriter:
     def __init__(self, target: Target, progress: Progress | None = None) -> None:
         self._target = target
         self._progress = progress
-        threads = min(processors(), MOST_THREADS)
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="qimport-llvm")
+        self._pool = _threads()
         self._work = _object if target.architecture.links_objects else _bitcode
         self._parts: list[Future[bytes]] = []
 
@@ -168,9 +172,10 @@ def object_code(modules: str | Sequence[str], target: Target) -> bytes:
 
 
 def assembly(modules: str | Sequence[str], target: Target) -> str:
-    """Assembly text."""
+    """Assembly text, written on several threads."""
     texts = [modules] if isinstance(modules, str) else modules
-    return "\n".join(_emit(*optimized(text, target), False).decode() for text in texts)
+    with _threads() as pool:
+        return "\n".join(pool.map(lambda text: emitted_text(*optimized(text, target)), texts))
 
 
 def linked_module(modules: Sequence[str], target: Target) -> tuple[Any, Any]:
@@ -178,7 +183,8 @@ def linked_module(modules: Sequence[str], target: Target) -> tuple[Any, Any]:
 
     Only the functions of the last one can be seen from outside.
     """
-    return _linked([_bitcode(text, target) for text in modules], target)
+    with _threads() as pool:
+        return _linked(list(pool.map(lambda text: _bitcode(text, target), modules)), target)
 
 
 def _linked(parts: Sequence[bytes], target: Target) -> tuple[Any, Any]:
