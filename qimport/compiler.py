@@ -101,10 +101,9 @@ class Compilation:
     @cached_property
     def split_plan(self) -> Plan:
         """Kernel calls over one arena, the heavy ones in parts where there shall be several threads."""
-        from qimport.lower.parallel import split_plan
         from qimport.lower.schedule import make_plan
 
-        return split_plan(make_plan(self.prim), self.options.threads)
+        return make_plan(self.prim, self.options.threads)
 
     @cached_property
     def plan(self) -> Plan:

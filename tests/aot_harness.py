@@ -51,13 +51,15 @@ def tensor(name: str, type_: TensorType) -> Tensor:
 
 
 @functools.cache
-def planned(model: str, numerics: Numerics) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Plan]:
+def planned(
+    model: str, numerics: Numerics, threads: int = 1
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Plan]:
     """Inputs, outputs and plan of one of the project's models."""
     content = (ROOT / "models" / f"{model}.tflite").read_bytes()
     imported = import_model(read_model(content))
     inputs = tuple(tensor(info.name, info.type) for info in imported.inputs)
     outputs = tuple(tensor(info.name, info.type) for info in imported.outputs)
-    return inputs, outputs, make_plan(lower(imported.graph, numerics))
+    return inputs, outputs, make_plan(lower(imported.graph, numerics), threads)
 
 
 def emission(

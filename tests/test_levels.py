@@ -170,9 +170,8 @@ def test_shared_libraries_for_arm64_need_the_c_library(tmp_path: Path) -> None:
 @pytest.mark.needs(CC)
 def test_levels_hand_their_work_to_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     first, second = map(target_named, host_target().architecture.levels[:2])
-    inputs, outputs, plan = planned(MODEL, "reference")
     monkeypatch.setattr(parallel, "SMALLEST_WORK", 0)
-    plan = parallel.split_plan(plan, 2)
+    inputs, outputs, plan = planned(MODEL, "reference", 2)
     api = interface_of("digits", inputs, outputs, plan, first, "reference", levels=(first, second))
     library = ctypes.CDLL(str(Emission(api, plan, ("shared",)).write(tmp_path)[0]))
     task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)

@@ -41,7 +41,7 @@ from qimport.ir.types import TensorType
 from qimport.lower import parallel
 from qimport.lower.joining import join_calls
 from qimport.lower.kernel import Kernel
-from qimport.lower.parallel import even_spans, split_plan
+from qimport.lower.parallel import even_spans
 from qimport.lower.partition import Part, Span, flattened, part
 from qimport.lower.pipeline import lower
 from qimport.lower.plan import ParallelCall, Plan, PlanCall, check_plan
@@ -61,15 +61,15 @@ def everything_split() -> Iterator[None]:
         yield
 
 
-def split(plan: Plan, threads: int) -> Plan:
-    """The plan with everything split that can be split."""
+def split(graph: Graph, threads: int) -> Plan:
+    """A plan with everything split that can be split."""
     with everything_split():
-        return split_plan(plan, threads)
+        return make_plan(graph, threads)
 
 
-def joined(plan: Plan, threads: int) -> Plan:
+def joined(graph: Graph, threads: int) -> Plan:
     """The same with as few parallel calls as possible."""
-    return join_calls(split(plan, threads))
+    return join_calls(split(graph, threads))
 
 
 # Plans
@@ -88,7 +88,7 @@ def one_by_one(plan: Plan, seed: int) -> Plan:
 
 def check(graph: Graph, threads: int, seed: int) -> tuple[int, int]:
     """Compare what the parts compute with the graph; the parallel calls before and after joining."""
-    apart, inputs = split(make_plan(graph), threads), random_inputs(graph, seed)
+    apart, inputs = split(graph, threads), random_inputs(graph, seed)
     counts = []
     for plan in (apart, join_calls(apart)):
         found = Machine(one_by_one(plan, seed), inputs).run()
@@ -121,7 +121,7 @@ def test_random_networks_in_parts() -> None:
 @pytest.mark.parametrize("seed", [0, 2, 3])
 def test_parts_as_native_code(seed: int) -> None:
     graph, host = PrimGraph(seed).grow(12), resolve_target("host")
-    plan, inputs = joined(make_plan(graph), 3), random_inputs(graph, seed)
+    plan, inputs = joined(graph, 3), random_inputs(graph, seed)
     assert plan.threads == 3
     results = run_program(generate(plan, host), plan, host, inputs)
     for found, wanted in zip(results, interpret(graph, inputs), strict=True):
@@ -129,13 +129,13 @@ def test_parts_as_native_code(seed: int) -> None:
 
 
 def test_small_kernels_stay_whole() -> None:
-    plan = make_plan(PrimGraph(1).grow(9))
-    assert split_plan(plan, 4) is plan
-    assert split(plan, 1) is plan
+    graph = PrimGraph(1).grow(9)
+    assert str(make_plan(graph, 4)) == str(split(graph, 1)) == str(make_plan(graph))
+    assert make_plan(graph, 4).threads == 1
 
 
 def test_parts_that_meet_are_a_bug() -> None:
-    plan = split(make_plan(PrimGraph(0).grow(12)), 2)
+    plan = split(PrimGraph(0).grow(12), 2)
     number, group = next((n, c) for n, c in enumerate(plan.calls) if isinstance(c, ParallelCall))
     (first,) = group.parts[0]
     moved = dataclasses.replace(first.result, offset=first.result.offset + first.result.type.itemsize)
@@ -146,7 +146,7 @@ def test_parts_that_meet_are_a_bug() -> None:
 
 
 def test_a_plan_names_the_parts() -> None:
-    plan = joined(make_plan(PrimGraph(0).grow(12)), 2)
+    plan = joined(PrimGraph(0).grow(12), 2)
     text, rows = str(plan).splitlines(), generate(plan, resolve_target("host")).rows
     assert len(rows) == len(text) - 1
     assert [row == "parallel" for row in rows] == ["parallel: 2" in line for line in text[1:]]
@@ -230,7 +230,7 @@ def test_channels_of_residuals_lie_apart(target: str, monkeypatch: pytest.Monkey
     chosen = resolve_target(target)
     if reason := why_not_runnable(chosen):
         pytest.skip(reason)
-    plan = split(make_plan(kernel.graph), 2)
+    plan = split(kernel.graph, 2)
     assert str(plan).count("strides 1050x1050x150x1") == 4, "operand and result of both parts"
     inputs = random_inputs(kernel.graph, 0)
     (found,) = run_program(generate(plan, chosen), plan, chosen, inputs)
@@ -262,7 +262,6 @@ def test_pads_in_rows() -> None:
     kernel = kernel_of(build.nodes, result)
     expect_parts(kernel, even_spans(1, 8, 2, 1))
     assert part(kernel, Span(1, 0, 2)) is None, "nothing but padding"
-    assert part(kernel_of(build.nodes, result, in_place=True), Span(1, 0, 4)) is None
 
 
 def test_pixels_stand_in_one_row() -> None:
@@ -465,7 +464,8 @@ int main(void) {{
 @pytest.mark.needs(CC)
 @pytest.mark.parametrize("threads", [2, 5])
 def test_objects_run_on_the_callers_threads(threads: int, tmp_path: Path) -> None:
-    plan = split(planned("digits_int8_ptq", "reference")[2], threads)
+    with everything_split():
+        *_, plan = planned("digits_int8_ptq", "reference", threads)
     build(tmp_path, name="digits", plan=plan)
     (tmp_path / "main.c").write_text(c_program())
     options = [*STRICT, "-pthread"]

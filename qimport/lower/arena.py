@@ -102,25 +102,26 @@ def assign_offsets(lifetimes: Sequence[Lifetime]) -> list[int]:
     In some order, each takes a place that is free during its whole life; the best of several orders counts.
     None needs less than the buffers of the busiest step, and few networks need more.
     """
-    numbers = [index for index, life in enumerate(lifetimes) if life.nbytes]
-    layout = _Layout(lifetimes, _meetings(lifetimes, numbers), busiest(lifetimes))
+    meetings, most = meetings_of(lifetimes), busiest(lifetimes)
     best: list[int] = [0] * len(lifetimes)
     needed = None
     for sides, key in itertools.product((False, True), ORDERS):
-        order = sorted(numbers, key=[key(life) for life in lifetimes].__getitem__)
-        offsets = layout.place(order, sides)
-        total = aligned(_total(lifetimes, offsets))
+        layout = Layout(lifetimes, meetings)
+        for index in sorted(layout.numbers, key=[key(life) for life in lifetimes].__getitem__):
+            layout.put(index, _lowest_place(layout, index, most if sides else 0))
+        total = aligned(_total(lifetimes, layout.offsets))
         if needed is None or total < needed:
-            best, needed = offsets, total
-        if needed == layout.busiest:
+            best, needed = layout.offsets, total
+        if needed == most:
             break
     return best
 
 
-def _meetings(lifetimes: Sequence[Lifetime], numbers: list[int]) -> list[list[int]]:
+def meetings_of(lifetimes: Sequence[Lifetime]) -> list[list[int]]:
     """For each buffer, the others that are alive in some step of its life."""
     meetings: list[list[int]] = [[] for _ in lifetimes]
     alive: list[int] = []
+    numbers = [index for index, life in enumerate(lifetimes) if life.nbytes]
     for index in sorted(numbers, key=lambda index: lifetimes[index].first):
         alive = [other for other in alive if lifetimes[other].last >= lifetimes[index].first]
         for other in alive:
@@ -131,46 +132,52 @@ def _meetings(lifetimes: Sequence[Lifetime], numbers: list[int]) -> list[list[in
     return meetings
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Buffers to be placed, which of them meet, and the bytes that the busiest step needs."""
+Taken = list[tuple[int, int]]
+"""Between which offsets a buffer would overlap another one."""
 
-    lifetimes: Sequence[Lifetime]
-    meetings: list[list[int]]
-    busiest: int
 
-    def place(self, order: list[int], sides: bool) -> list[int]:
-        """Each buffer in this order at the lowest offset that is free during its whole life.
+class Layout:
+    """Offsets that buffers get one after the other."""
 
-        With ``sides``, what does not fit at offset 0 goes as high as the busiest step reaches: in a chain of
-        layers, results lie at either side in turn, and what is large leaves no hole below its successor.
-        """
-        offsets = [0] * len(self.lifetimes)
-        placed: set[int] = set()
-        for index in order:
-            taken = self._taken(index, offsets, placed)
-            start = _lowest(taken)
-            if sides and start:
-                top = self.busiest - aligned(self.lifetimes[index].nbytes)
-                highest = top - _lowest([(top - end, top - begin) for begin, end in taken])
-                start = highest if highest >= 0 else start
-            offsets[index] = start
-            placed.add(index)
-        return offsets
+    def __init__(self, lifetimes: Sequence[Lifetime], meetings: list[list[int]]) -> None:
+        self.lifetimes, self.meetings = lifetimes, meetings
+        self.numbers = [index for index, life in enumerate(lifetimes) if life.nbytes]
+        self.offsets = [0] * len(lifetimes)
+        self._placed: set[int] = set()
 
-    def _taken(self, index: int, offsets: list[int], placed: set[int]) -> list[tuple[int, int]]:
-        """Between which offsets a buffer would overlap one that is ``placed``."""
+    def put(self, index: int, offset: int) -> None:
+        """Place a buffer."""
+        self.offsets[index] = offset
+        self._placed.add(index)
+
+    def taken(self, index: int) -> Taken:
+        """Between which offsets a buffer would overlap one that is placed already."""
         return [
-            (offsets[other] + theirs.begin - mine.end, offsets[other] + theirs.end - mine.begin)
+            (self.offsets[other] + theirs.begin - mine.end, self.offsets[other] + theirs.end - mine.begin)
             for other in self.meetings[index]
-            if other in placed
+            if other in self._placed
             for theirs in self.lifetimes[other].pieces
             for mine in self.lifetimes[index].pieces
             if mine.meets(theirs)
         ]
 
 
-def _lowest(taken: list[tuple[int, int]]) -> int:
+def _lowest_place(layout: Layout, index: int, reach: int) -> int:
+    """The lowest offset that is free during the whole life of a buffer.
+
+    With ``reach``, what does not fit at offset 0 goes as high as that: in a chain of layers, results lie at
+    either side in turn, and what is large leaves no hole below its successor.
+    """
+    taken = layout.taken(index)
+    start = _lowest(taken)
+    if reach and start:
+        top = reach - aligned(layout.lifetimes[index].nbytes)
+        highest = top - _lowest([(top - end, top - begin) for begin, end in taken])
+        return highest if highest >= 0 else start
+    return start
+
+
+def _lowest(taken: Taken) -> int:
     """The lowest aligned offset that is not inside any of these ranges."""
     start = 0
     for before, after in sorted(taken):

@@ -7,10 +7,12 @@ pixel by pixel, branches that know nothing of each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from qimport.lower.parallel import work
+from qimport.lower.parallel import even_spans, outermost, work
+from qimport.lower.partition import part
 from qimport.lower.plan import ControlCall, KernelCall, ParallelCall, Plan, PlanCall, check_plan, kernel_calls
 
 Part = tuple[KernelCall, ...]
@@ -48,38 +50,48 @@ def _pads_before_producers(calls: Sequence[PlanCall]) -> list[PlanCall]:
 
 def _commute(call: PlanCall, other: KernelCall) -> bool:
     """Whether the two may run in any order."""
-    return not isinstance(call, ControlCall) and _apart(other, kernel_calls(call))
+    return not isinstance(call, ControlCall) and _independent([(), kernel_calls(call)], [(other,), ()])
 
 
-def _join(group: PlanCall, call: PlanCall) -> ParallelCall | None:
+def _join(first: PlanCall, second: PlanCall) -> ParallelCall | None:
     """Both as one call; None where a thread would have to wait for another one."""
-    if not isinstance(group, ParallelCall) or isinstance(call, ControlCall):
+    for before in _ways(first, second):
+        for after in _ways(second, first):
+            if _independent(before, after):
+                return ParallelCall(tuple(a + b for a, b in zip(before, after, strict=True)))
+    return None
+
+
+def _ways(call: PlanCall, other: PlanCall) -> Iterator[tuple[Part, ...]]:
+    """``call`` in as many parts as ``other`` has; one for one thread goes to the one with least to do."""
+    if isinstance(call, ParallelCall):
+        if not isinstance(other, ParallelCall) or len(call.parts) == len(other.parts):
+            yield call.parts
+    elif isinstance(call, KernelCall) and isinstance(other, ParallelCall):
+        count = len(other.parts)
+        if call.pads_in_place and (parts := _parts_of_pad(call, count)):
+            yield parts
+        loads = [sum(work(one.kernel) for one in theirs) for theirs in other.parts]
+        for chosen in sorted(range(count), key=loads.__getitem__):
+            yield tuple((call,) * (number == chosen) for number in range(count))
+
+
+def _parts_of_pad(call: KernelCall, count: int) -> tuple[Part, ...] | None:
+    """Rows of a pad in place, about those that each thread computes of what it surrounds."""
+    rows = outermost(call.kernel)
+    if rows is None:
         return None
-    if isinstance(call, KernelCall):
-        return _join_whole(group, call)
-    if len(call.parts) != len(group.parts):
-        return None
-    for number, part in enumerate(call.parts):
-        if not all(_may_run_in(group, number, one) for one in part):
-            return None
-    return ParallelCall(tuple(a + b for a, b in zip(group.parts, call.parts, strict=True)))
+    spans = even_spans(rows, call.kernel.result.type.shape[rows], count, 1)
+    pieces = [part(call.kernel, span) for span in spans]
+    parts = tuple((call.part(piece),) for piece in pieces if piece is not None)
+    return parts if len(parts) == count else None
 
 
-def _join_whole(group: ParallelCall, call: KernelCall) -> ParallelCall | None:
-    """A call for one thread goes to the one that has least to do."""
-    numbers = [number for number in range(len(group.parts)) if _may_run_in(group, number, call)]
-    if not numbers:
-        return None
-    chosen = min(numbers, key=lambda number: sum(work(one.kernel) for one in group.parts[number]))
-    parts = [part + (call,) * (number == chosen) for number, part in enumerate(group.parts)]
-    return ParallelCall(tuple(parts))
-
-
-def _may_run_in(group: ParallelCall, number: int, call: KernelCall) -> bool:
-    """Whether ``call`` at the end of part ``number`` has nothing to do with the other parts."""
-    return _apart(call, [one for place, part in enumerate(group.parts) if place != number for one in part])
-
-
-def _apart(call: KernelCall, others: Sequence[KernelCall]) -> bool:
-    """Whether a call and each of ``others`` write nothing that the other one touches."""
-    return not any(call.disturbs(one) or one.disturbs(call) for one in others)
+def _independent(before: Sequence[Part], after: Sequence[Part]) -> bool:
+    """Whether no thread's part ``after`` touches what another one's ``before`` writes, or the reverse."""
+    return not any(
+        one.disturbs(other) or other.disturbs(one)
+        for (number, mine), (place, theirs) in itertools.product(enumerate(after), enumerate(before))
+        if number != place
+        for one, other in itertools.product(mine, theirs)
+    )

@@ -6,14 +6,14 @@ Kernels stay functions of one thread, and the bytes are those of one thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from qimport import prim
 from qimport.ir.graph import Node
 from qimport.lower.kernel import Kernel, multiply_accumulates
 from qimport.lower.partition import Part, Span, flattened, part
-from qimport.lower.plan import KernelCall, ParallelCall, Plan, PlanCall, check_plan
+from qimport.lower.plan import KernelCall, ParallelCall, PlanCall
 
 SMALLEST_WORK = 2_000_000
 """Kernels of less work stay whole: handing out parts and waiting for them costs one to five microseconds."""
@@ -34,20 +34,13 @@ CHANNELS = 32
 """Parts of channels hold a multiple: what matrix units take at a time."""
 
 
-def split_plan(plan: Plan, threads: int) -> Plan:
-    """``plan`` for up to ``threads`` threads.
+def split_calls(calls: Sequence[PlanCall], threads: int) -> list[PlanCall]:
+    """``calls`` for up to ``threads`` threads.
 
-    Calls of less than :data:`SMALLEST_WORK` stay whole, and so does control flow, inside which nothing is
+    Those of less than :data:`SMALLEST_WORK` stay whole, and so does control flow, inside which nothing is
     split. Operands and results stay where they are, so lifetimes are those of the whole calls.
     """
-    if threads == 1:
-        return plan
-    calls = tuple(_split_call(call, threads) for call in plan.calls)
-    if not any(isinstance(call, ParallelCall) for call in calls):
-        return plan
-    result = replace(plan, calls=calls, threads=threads)
-    check_plan(result)
-    return result
+    return [_split_call(call, threads) if threads > 1 else call for call in calls]
 
 
 def work(kernel: Kernel) -> int:
@@ -109,8 +102,7 @@ def _split_call(call: PlanCall, threads: int) -> PlanCall:
 
 def _ways(kernel: Kernel, threads: int) -> Iterator[_Way]:
     """Along the first dimension that can be cut, and along channels."""
-    shape = kernel.result.type.shape
-    outer = next((axis for axis, size in enumerate(shape) if size > 1), None)
+    shape, outer = kernel.result.type.shape, outermost(kernel)
     if outer is None:
         return
     for axis in dict.fromkeys((outer, len(shape) - 1)):
@@ -120,6 +112,11 @@ def _ways(kernel: Kernel, threads: int) -> Iterator[_Way]:
         parts = tuple(piece for piece in pieces if piece is not None)
         if len(spans) > 1 and len(parts) == len(spans):
             yield _Way(kernel, axis, parts)
+
+
+def outermost(kernel: Kernel) -> int | None:
+    """The first dimension of a result that is not 1."""
+    return next((axis for axis, size in enumerate(kernel.result.type.shape) if size > 1), None)
 
 
 def even_spans(axis: int, size: int, count: int, unit: int) -> list[Span]:

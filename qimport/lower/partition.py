@@ -153,8 +153,6 @@ class _Cut:
 
     def part(self) -> Part:
         """The part, or :class:`_Uncuttable`."""
-        if isinstance(self.kernel.root.op, prim.Pad) and self.kernel.in_place:
-            raise _Uncuttable
         operations = []
         for node in self.kernel.graph.nodes:
             if isinstance(node.op, ELEMENTWISE):

@@ -117,6 +117,12 @@ class KernelCall:
     def part(self, piece: Part) -> KernelCall:
         """The call of a part of the kernel, or of the whole one in another form."""
         kernel = piece.kernel
+        result = kernel.result.type
+        begin = self.result.offset + piece.result * result.itemsize
+        place = replace(self.result, offset=begin, type=result, strides=kernel.result_strides)
+        constants = tuple(value.data for value in kernel.constants() if value.data is not None)
+        if self.pads_in_place:
+            return KernelCall(kernel, (_inside(kernel, place),), place, constants, self.origin)
         apart = kernel.operand_strides or (None,) * len(self.operands)
         operands = tuple(
             replace(
@@ -126,10 +132,6 @@ class KernelCall:
                 self.operands, piece.operands, kernel.graph.inputs, apart, strict=True
             )
         )
-        result = kernel.result.type
-        begin = self.result.offset + piece.result * result.itemsize
-        place = replace(self.result, offset=begin, type=result, strides=kernel.result_strides)
-        constants = tuple(value.data for value in kernel.constants() if value.data is not None)
         return KernelCall(kernel, operands, place, constants, self.origin)
 
     def relocate(self, move: Callable[[Operand], Operand]) -> KernelCall:
@@ -312,12 +314,17 @@ def _check_strides(number: int, call: KernelCall) -> None:
     """The kernel reads and writes as its operands are placed; a pad in place reads what lies inside."""
     apart = call.kernel.operand_strides or (None,) * len(call.operands)
     wanted = [replace(operand, strides=own) for operand, own in zip(call.operands, apart, strict=True)]
-    op, result = call.kernel.root.op, call.result
-    if isinstance(op, prim.Pad) and call.pads_in_place:
-        inside = result.box(op.before, call.operands[0].type.shape)
-        wanted = [replace(inside, type=call.operands[0].type)]
-    if list(call.operands) != wanted or result.strides != call.kernel.result_strides:
+    if call.pads_in_place:
+        wanted = [_inside(call.kernel, call.result)]
+    if list(call.operands) != wanted or call.result.strides != call.kernel.result_strides:
         raise CompilerBug(f"kernel call {number}: {call.kernel.describe()} does not lie like its operands")
+
+
+def _inside(kernel: Kernel, result: Operand) -> Operand:
+    """Where the operand of a pad in place lies in its result."""
+    op, (value,) = kernel.root.op, kernel.graph.inputs
+    assert isinstance(op, prim.Pad)
+    return replace(result.box(op.before, value.type.shape), type=value.type)
 
 
 def _check_apart(number: int, group: ParallelCall) -> None:

@@ -8,21 +8,41 @@ from dataclasses import replace
 from qimport import prim
 from qimport.ir.graph import Graph
 from qimport.ir.types import ALIGNMENT, TensorType
+from qimport.lower.affinity import offsets_by_thread
 from qimport.lower.arena import Lifetime, aligned, assign_offsets, check_offsets
 from qimport.lower.fuse import ELEMENTWISE, Group, fuse
 from qimport.lower.kernel import Kernel, make_kernel
+from qimport.lower.parallel import split_calls
 from qimport.lower.placement import Buffer, Place, Placement, Step
-from qimport.lower.plan import ControlCall, KernelCall, Operand, Plan, PlanCall, StatePlace, check_plan
+from qimport.lower.plan import (
+    ControlCall,
+    KernelCall,
+    Operand,
+    ParallelCall,
+    Plan,
+    PlanCall,
+    StatePlace,
+    check_plan,
+)
 from qimport.lower.strips import in_strips, lifetimes_of
 
 
-def make_plan(graph: Graph) -> Plan:
-    """Fuse ``graph`` (prim) into kernels and lay its tensors out; the plan is checked."""
+def make_plan(graph: Graph, threads: int = 1) -> Plan:
+    """Fuse ``graph`` (prim) into kernels and lay its tensors out; the plan is checked.
+
+    For several ``threads``, heavy kernels are in parts, if there are any.
+    """
     placement = Placement(graph)
     placement.run(fuse(graph))
-    calls = in_strips(_reuse_operands(_schedule(placement)))
-    lifetimes = lifetimes_of(calls)
-    offsets = assign_offsets(lifetimes)
+    calls = _reuse_operands(_schedule(placement))
+    split = split_calls(calls, threads)
+    if any(isinstance(call, ParallelCall) for call in split):
+        calls, lifetimes = split, lifetimes_of(split)
+        offsets = offsets_by_thread(lifetimes, calls)
+    else:
+        threads, calls = 1, in_strips(calls)
+        lifetimes = lifetimes_of(calls)
+        offsets = assign_offsets(lifetimes)
     states, state_bytes = _place_states(graph, placement)
     arena_bytes = state_bytes + check_offsets(lifetimes, offsets)
     offsets = [state_bytes + offset for offset in offsets]
@@ -34,6 +54,7 @@ def make_plan(graph: Graph) -> Plan:
         arena_bytes,
         states,
         state_bytes,
+        threads,
         pieces=tuple(
             piece.moved(offset)
             for offset, life in zip(offsets, lifetimes, strict=True)
