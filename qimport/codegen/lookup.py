@@ -6,8 +6,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from qimport.codegen.function import ELEMENTS, I8, I32, I64, KernelFunction, itemsize
-from qimport.codegen.vector import by_lanes, like, shuffle, vector_type
+from qimport.codegen.function import ELEMENTS, I1, I8, I32, I64, KernelFunction, itemsize
+from qimport.codegen.vector import by_lanes, like, retyped, shuffle, vector_type
 
 
 def look_up(fn: KernelFunction, table: Any, codes: Any, lanes: int, dtype: str) -> Any:
@@ -20,6 +20,9 @@ def look_up(fn: KernelFunction, table: Any, codes: Any, lanes: int, dtype: str) 
         if fn.target.has("sse4.2") and lanes >= 16:
             width = min(lanes, fn.target.vector_bytes)
             return by_lanes(fn, width, lambda part: _pshufb(fn, table, part, width), codes)
+    if itemsize(dtype) == 4 and lanes >= 8 and fn.target.has("avx512"):
+        words = by_lanes(fn, 16, lambda part: _gathered(fn, table, part), codes)
+        return fn.b.bitcast(words, retyped(words, ELEMENTS[dtype]))
     return _scalar(fn, table, codes, lanes, dtype)
 
 
@@ -52,6 +55,14 @@ def _scalar(fn: KernelFunction, table: Any, codes: Any, lanes: int, dtype: str) 
         entry = _scalar(fn, table, fn.b.extract_element(codes, position), 1, dtype)
         result = fn.b.insert_element(result, entry, position)
     return result
+
+
+def _gathered(fn: KernelFunction, table: Any, codes: Any) -> Any:
+    """Sixteen words at once."""
+    places = fn.b.zext(codes, ir.VectorType(I32, 16))
+    everywhere = ir.Constant(ir.VectorType(I1, 16), [I1(1)] * 16)
+    arguments = [like(places, 0), table, places, everywhere, ir.Constant(I32, 4)]
+    return fn.intrinsic("llvm.x86.avx512.mask.gather.dpi.512", places.type, arguments)
 
 
 def _parts(fn: KernelFunction, table: Any, bytes_each: int) -> list[Any]:

@@ -18,11 +18,11 @@ from qimport.ir.types import INTEGER_RANGE
 class Softmax(Operation):
     """Softmax over the last axis of an 8-bit tensor, to 8 or 16 bits; e[i] = table[max(row) - x[i]].
 
-    ``fixed`` (reference kernel, table int32 in Q0.31, a negative entry marks differences below diff_min):
-    sum = sum of rdbpot(e, 12) over unmarked entries modulo 2^32; h = its leading zeros, 32 for none set;
+    ``fixed`` (reference kernel, table int32 in Q0.31, not negative, 0 for differences below diff_min):
+    sum = sum of rdbpot(e, 12) modulo 2^32; h = its leading zeros, 32 for none set;
     r = 1/(1+x) of the sum shifted left by h;
-    q = clamp(rdbpot(high_mul(r, e), 12 - h + 31 - bits) + low); marked entries give low. ``bits`` and ``low``
-    are the result's width and its lowest code.
+    q = clamp(rdbpot(high_mul(r, e), 12 - h + 31 - bits) + low). ``bits`` and ``low`` are the result's width
+    and its lowest code.
     ``float`` (optimized kernel, table float32): sum in float32 in index order;
     inverse = 1 / (sum * output_scale); q = round_away(e * inverse) + zero_point for signed results,
     trunc(e * inverse + 0.5) for uint8; clamped.
@@ -57,12 +57,11 @@ class Softmax(Operation):
 
     def _fixed(self, entries: Array, low: int, bits: int) -> Array:
         e = entries.astype(np.int64)
-        marked = e < 0
-        total = np.where(marked, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True) % 2**32
+        total = fp.rounding_divide_by_pot(e, 12).sum(-1, keepdims=True) % 2**32
         headroom = fp.count_leading_zeros32(total)
         inverse = fp.one_over_one_plus_x(fp.wrap32((total << headroom) - 2**31))
         product = fp.saturating_rounding_doubling_high_mul(inverse, e)
-        return np.where(marked, low, fp.rounding_divide_by_pot(product, 12 - headroom + 31 - bits) + low)
+        return np.asarray(fp.rounding_divide_by_pot(product, 12 - headroom + 31 - bits) + low)
 
     def _float(self, entries: Array, low: int) -> Array:
         e = entries.astype(np.float32)

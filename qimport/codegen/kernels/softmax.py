@@ -1,4 +1,4 @@
-"""Softmax over rows, one element at a time: float sums must run in index order."""
+"""Softmax over rows: vectors of codes, table entries and results; float sums run in index order."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import numpy as np
 from llvmlite import ir
 
 from qimport import prim
-from qimport.codegen.function import (
-    ELEMENTS,
-    F32,
-    I1,
-    I8,
-    I32,
-    I64,
-    Index,
-    KernelFunction,
-    index,
-    itemsize,
-)
+from qimport.codegen.function import ELEMENTS, F32, I1, I8, I32, I64, Index, KernelFunction, index, itemsize
 from qimport.codegen.kernels import access
-from qimport.codegen.kernels.accumulate import Accumulator
+from qimport.codegen.lookup import look_up
 from qimport.codegen.rounding import to_int32
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
-from qimport.codegen.vector import clamp_signed, constant
+from qimport.codegen.vector import (
+    clamp_signed,
+    constant,
+    horizontal,
+    lanes_of,
+    leading_zeros,
+    like,
+    pairwise,
+    retyped,
+    splat,
+    vector_type,
+)
 from qimport.errors import CompilerBug
 from qimport.ir.types import INTEGER_RANGE
 from qimport.lower.kernel import Kernel, dense_strides
+
+Entries = Callable[[Index, int], Any]
+"""The table's entries for so many codes of a row from an index on."""
 
 
 def emit(module: Any, name: str, kernel: Kernel, target: Target, layout: TableLayout) -> Any:
@@ -63,92 +66,108 @@ class _Rows:
         self.fn = fn
         self.b = fn.b
         self.op = op
-        self.dtype = dtype
+        self.sign = "s" if dtype == "int8" else "u"
         self.length = length
         self.table = table
         self.target = target
         self.low, self.high = INTEGER_RANGE[target]
-        self.element = I32 if op.kind == "fixed" else F32
+        self.entry = "int32" if op.kind == "fixed" else "float32"
+        self.lanes = max(fn.target.vector_bytes // itemsize(self.entry), 1)
 
     def emit(self, source: Any, result: Any) -> None:
         """From one row of codes to one row of codes."""
-        top = self._code(self._maximum(source))
+        top = self._maximum(source)
 
-        def entry(k: Index) -> Any:
-            code = self._code(self.fn.load(self.fn.at(source, k), I8))
-            return self.fn.load(self.fn.element(self.table, self.b.sub(top, code), "int32"), self.element, 4)
+        def entries(k: Index, lanes: int) -> Any:
+            codes = self.fn.load(self.fn.at(source, k), vector_type(I8, lanes))
+            distance = self.b.sub(splat(self.fn, top, lanes), codes)
+            return look_up(self.fn, self.table, distance, lanes, self.entry)
 
-        finish = self._fixed(entry) if self.op.kind == "fixed" else self._float(entry)
+        finish = self._fixed(entries) if self.op.kind == "fixed" else self._float(entries)
 
-        def put(k: Index) -> None:
-            code = clamp_signed(self.fn, finish(entry(k)), self.low, self.high)
-            narrow = self.b.trunc(code, ELEMENTS[self.target])
+        def put(k: Index, lanes: int) -> None:
+            code = clamp_signed(self.fn, finish(entries(k, lanes)), self.low, self.high)
+            narrow = self.b.trunc(code, retyped(code, ELEMENTS[self.target]))
             self.fn.store(narrow, self.fn.element(result, k, self.target))
 
-        self.fn.loop(0, self.length, 1, put)
+        self.fn.blocks(self.length, self.lanes, not self.fn.in_place, put)
 
     def _maximum(self, source: Any) -> Any:
-        accumulator = Accumulator(self.fn, "max", self.dtype, self.dtype)
+        width = min(max(self.fn.target.vector_bytes, 1), 1 << (self.length.bit_length() - 1))
 
-        def step(k: Index, total: Any) -> list[Any]:
-            return [accumulator.step(total, self.fn.load(self.fn.at(source, k), ELEMENTS[self.dtype]))]
+        def block(k: Index) -> Any:
+            return self.fn.load(self.fn.at(source, k), vector_type(I8, width))
 
-        return self.fn.loop(0, self.length, 1, step, [accumulator.start(1)])[0]
+        def larger(a: Any, b: Any) -> Any:
+            return pairwise(self.fn, f"{self.sign}max", a, b)
 
-    def _code(self, byte: Any) -> Any:
-        return self.b.sext(byte, I64) if self.dtype == "int8" else self.b.zext(byte, I64)
+        whole = self.length - self.length % width
+        (top,) = self.fn.loop(width, whole, width, lambda k, top: [larger(top, block(k))], [block(0)])
+        if whole < self.length:
+            top = larger(top, block(self.length - width))
+        return horizontal(self.fn, f"{self.sign}max", top)
 
-    def _sum(self, term: Callable[[Index, Any], Any], start: Any) -> Any:
-        return self.fn.loop(0, self.length, 1, lambda k, total: [term(k, total)], [start])[0]
+    def _float(self, entries: Entries) -> Callable[[Any], Any]:
+        def add(k: Index, total: Any) -> list[Any]:
+            return [self.b.fadd(total, entries(k, 1))]
 
-    def _float(self, entry: Callable[[Index], Any]) -> Callable[[Any], Any]:
-        total = self._sum(lambda k, sum_: self.b.fadd(sum_, entry(k)), constant(F32, 0.0))
+        (total,) = self.fn.loop(0, self.length, 1, add, [constant(F32, 0.0)])
         scale = float(np.float32(self.op.output_scale))
         inverse = self.b.fdiv(constant(F32, 1.0), self.b.fmul(total, constant(F32, scale)))
 
         def finish(e: Any) -> Any:
-            scaled = self.b.fmul(e, inverse)
+            scaled = self.b.fmul(e, splat(self.fn, inverse, lanes_of(e)))
             if self.low:
                 rounded = to_int32(self.fn, scaled, "away", saturate=False)
-                return self.b.add(rounded, constant(I32, self.op.zero_point))
-            return self.b.fptosi(self.b.fadd(scaled, constant(F32, 0.5)), I32)
+                return self.b.add(rounded, like(rounded, self.op.zero_point))
+            return self.b.fptosi(self.b.fadd(scaled, like(scaled, 0.5)), retyped(scaled, I32))
 
         return finish
 
-    def _fixed(self, entry: Callable[[Index], Any]) -> Callable[[Any], Any]:
+    def _fixed(self, entries: Entries) -> Callable[[Any], Any]:
         b = self.b
-
-        def term(k: Index, total: Any) -> Any:
-            e = entry(k)
-            part = self._divide_by_pot(b.sext(e, I64), index(12))
-            marked = b.icmp_signed("<", e, constant(I32, 0))
-            return b.add(total, b.select(marked, constant(I32, 0), b.trunc(part, I32)))
-
-        total = self._sum(term, constant(I32, 0))
-        headroom = self.fn.intrinsic("llvm.ctlz.i32", I32, [total, ir.Constant(I1, 0)])
-        headroom = b.zext(headroom, I64)
+        total = self._sum_of_parts(entries)
+        headroom = self.b.zext(leading_zeros(self.fn, total), I64)
         shifted = b.trunc(b.shl(b.zext(total, I64), headroom), I32)  # headroom may be all 32 bits
-        inverse = self._one_over_one_plus_x(b.sub(shifted, constant(I32, -(2**31))))
+        inverse = b.trunc(self._one_over_one_plus_x(b.sub(shifted, constant(I32, -(2**31)))), I32)
         shift = b.sub(index(12 + 31 - 8 * itemsize(self.target)), headroom)
+        half = b.shl(index(1), b.sub(shift, index(1)))
 
         def finish(e: Any) -> Any:
-            scaled = self._divide_by_pot(self._high_mul(inverse, b.sext(e, I64)), shift)
-            code = b.add(b.trunc(scaled, I32), constant(I32, self.low))
-            return b.select(b.icmp_signed("<", e, constant(I32, 0)), constant(I32, self.low), code)
+            factor, up, down = (splat(self.fn, value, lanes_of(e)) for value in (inverse, half, shift))
+            high = self._high_mul(*(b.sext(value, retyped(e, I64)) for value in (e, factor)))
+            sign = b.ashr(high, like(high, 63))  # of a sum that has wrapped to nothing
+            scaled = b.trunc(b.ashr(b.add(b.add(high, up), sign), down), e.type)
+            return b.add(scaled, like(scaled, self.low))
 
         return finish
 
-    # gemmlowp's functions of qimport.fixedpoint on i64 scalars that hold int32 values.
+    def _sum_of_parts(self, entries: Entries) -> Any:
+        """Of all entries divided by 2^12, modulo 2^32."""
+
+        def part(k: Index, lanes: int) -> Any:
+            e = entries(k, lanes)
+            return self.b.lshr(self.b.add(e, like(e, 1 << 11)), like(e, 12))
+
+        lanes = min(self.lanes, 1 << (self.length.bit_length() - 1))
+        rest = self.length % lanes
+        start = constant(vector_type(I32, lanes), 0)
+
+        def add(k: Index, total: Any) -> list[Any]:
+            return [self.b.add(total, part(k, lanes))]
+
+        (total,) = self.fn.loop(0, self.length - rest, lanes, add, [start])
+        if rest:  # a block that overlaps its predecessor, without the lanes that it has counted
+            new = ir.Constant(ir.VectorType(I1, lanes), [I1(lane >= lanes - rest) for lane in range(lanes)])
+            total = self.b.add(total, self.b.select(new, part(self.length - lanes, lanes), start))
+        return horizontal(self.fn, "add", total)
+
+    # gemmlowp's functions of qimport.fixedpoint on i64 that hold int32 values.
 
     def _high_mul(self, a: Any, b: Any) -> Any:
         """``saturating_rounding_doubling_high_mul`` of operands that are not both INT32_MIN."""
-        return self.b.ashr(self.b.add(self.b.mul(a, b), index(1 << 30)), index(31))
-
-    def _divide_by_pot(self, x: Any, exponent: Any) -> Any:
-        """``rounding_divide_by_pot``, for exponents of 1 to 62."""
-        half = self.b.shl(index(1), self.b.sub(exponent, index(1)))
-        sign = self.b.ashr(x, index(63))
-        return self.b.ashr(self.b.add(self.b.add(x, half), sign), exponent)
+        product = self.b.mul(a, b)
+        return self.b.ashr(self.b.add(product, like(product, 1 << 30)), like(product, 31))
 
     def _saturated(self, x: Any) -> Any:
         return clamp_signed(self.fn, x, -(2**31), 2**31 - 1)
