@@ -123,15 +123,14 @@ def is_best(row: Row, target: Target) -> bool:
 
 
 def cases(row: Row, target: Target) -> list[MacCase]:
-    """Many cases for the rows a target prefers, a few for the others."""
+    """Cases of every kind; in the long sweep fewer for rows that a target would not use."""
     special, best, found = SPECIAL.get(row.name, {}), is_best(row, target), []
     for number, kind in enumerate(kinds(row)):
         if LONG:
             found += sample(300 if best else 60, 7 + number, **{**LONG_CHOICES, **special, **kind})
         else:
             few = row.name in (*TAPS, *TILES)
-            count = (14 if few else 20) if best else 2 if few else 5
-            found += sample(count, len(target.features) + 50 * number, **{**special, **kind})
+            found += sample(10 if few else 14, len(target.features) + 50 * number, **{**special, **kind})
     return found
 
 
@@ -153,7 +152,9 @@ def saturating_cases(row: Row) -> list[MacCase]:
     fixed = {**plain, **SPECIAL.get(row.name, {}), "inputs": (64,)}
     found = []
     for kind in kinds(row):
-        found += sample(12, 3, **{**fixed, **kind, **({"inputs": (64, 300, 70)} if kind else {})})
+        found += sample(
+            12 if LONG else 8, 3, **{**fixed, **kind, **({"inputs": (64, 300, 70)} if kind else {})}
+        )
     return found
 
 
@@ -194,7 +195,9 @@ def features(target: Target) -> int:
     return len(target.features)
 
 
-NATIVE_PAIRS = [pair for pair in PAIRS if pair[1].architecture.name == "x86-64"]
+NATIVE_PAIRS = [pair for pair in PAIRS if pair[1].architecture.name == "x86-64" and (LONG or is_best(*pair))]
+"""Rows with targets for x86-64; in the short sweep those only that would use them."""
+
 EMULATED = ("arm64", "wasm32")
 EMULATED_PAIRS = [
     (row, min(targets, key=lambda target: (EMULATED.index(target.architecture.name), features(target))))

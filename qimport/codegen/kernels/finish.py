@@ -58,8 +58,8 @@ class Finisher:
             if not byte_requantize.speculates(self.target):
                 self._finish_pixels(at, count)
                 return
-            for columns, lanes in self._channel_blocks(count):
-                if lanes % self.lanes:  # the narrow rest on a target without masks
+            for columns, lanes in self._channel_blocks(count, tile_stride):
+                if lanes % self.lanes:  # a narrow rest without masks
                     self._finish_vectors(at, columns)
                 else:
                     self._finish_bytes(at, columns, lanes)
@@ -194,12 +194,16 @@ class Finisher:
             with fn.b.if_then(few, likely=False):
                 exact(done, rest)
 
-    def _channel_blocks(self, count: int) -> list[tuple[range, int]]:
-        """The blocks that cover ``count`` channels, and how many lanes they are computed in."""
+    def _channel_blocks(self, count: int, tile_stride: int) -> list[tuple[range, int]]:
+        """The blocks that cover ``count`` channels, and how many lanes they are computed in.
+
+        Lanes beyond the channels are masked only where rows of the tile, and so tables, fill whole registers.
+        """
         blocks, start = [], 0
+        masked = self.masked and tile_stride % self.lanes == 0
         while start < count:
             rest = min(count - start, self.target.vector_bytes)
-            lanes = 1 << ((-(-rest // self.lanes) * self.lanes if self.masked else rest).bit_length() - 1)
+            lanes = 1 << ((-(-rest // self.lanes) * self.lanes if masked else rest).bit_length() - 1)
             end = start + min(rest, lanes)
             blocks.append((range(start, end), lanes))
             start = end
