@@ -1,4 +1,4 @@
-"""Float to integer with every rounding and overflow rule, without library calls or SSE4.1.
+"""Float to integer with every rounding and overflow rule, without library calls.
 
 LLVM's fptosi is undefined outside the integer's range, so operands are brought inside first.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from qimport.codegen.function import F64, I32, KernelFunction
-from qimport.codegen.vector import clamp_float, constant, element_of, like, magnitude, retyped
+from qimport.codegen.vector import clamp_float, constant, element_of, like, magnitude, mangled, retyped
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -30,7 +30,12 @@ def small_even(fn: KernelFunction, value: Any, low: int, high: int, offset: int)
 
 
 def nearest_even(fn: KernelFunction, value: Any) -> Any:
-    """The value rounded to an integer, ties to even, still a float; huge values, infinities and NaNs stay."""
+    """The value rounded to an integer, ties to even, still a float; huge values, infinities and NaNs stay.
+
+    The sign of a zero is any.
+    """
+    if fn.target.has("sse4.2") or fn.target.has("neon"):
+        return fn.intrinsic(f"llvm.roundeven.{mangled(value.type)}", value.type, [value])
     limit = like(value, float(2**52 if element_of(value.type) == F64 else 2**23))
     size = magnitude(fn, value)
     rounded = fn.b.fsub(fn.b.fadd(size, limit), limit)

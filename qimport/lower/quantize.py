@@ -1,4 +1,4 @@
-"""QUANTIZE and DEQUANTIZE: tables where the operand has 8 bits, arithmetic elsewhere."""
+"""QUANTIZE and DEQUANTIZE: tables from 8 bits to 8 bits, arithmetic elsewhere."""
 
 from __future__ import annotations
 
@@ -77,20 +77,29 @@ def lower_requantize(emit: Emitter, op: Requantize, use: Use) -> Value:
 
 @rule(Dequantize)
 def lower_dequantize(emit: Emitter, op: Dequantize, use: Use) -> Value:
-    """A table from 8 bits with one scale, else subtract and multiply."""
+    """Subtract and multiply; in whole blocks of the optimized kernel multiply and add."""
     x, source = use.operand(0), use.call.input(0)
     if source.quantization is None:
         return emit.cast(x, "float32")
-    if op.kernel_family(use.call) == "builtin" and op.has_blocks(use.call):
+    in_blocks = op.kernel_family(use.call) == "builtin" and op.has_blocks(use.call)
+    if in_blocks and use.call.mode.arm64:  # which has a fused multiplication and addition there
         return emit_table_in_blocks(emit, op, use, DEQUANTIZE_BLOCK)
-    if source.dtype in EIGHT_BIT and not source.quant.per_channel:
-        return emit_table(emit, op, use)
+    zeros, scales = channel_factors(
+        source.quant, len(source.shape or (1,)) if source.quant.per_channel else 1
+    )
+
+    def exact(x: Value) -> Value:
+        wide = emit.cast(x, "int32")
+        if np.any(zeros):
+            wide = emit.binary("sub", wide, emit.constant(zeros.astype(np.int32)))
+        return emit.binary("mul", emit.cast(wide, "float32"), emit.constant(scales))
+
+    def body(x: Value) -> Value:
+        product = emit.binary("mul", emit.cast(x, "float32"), emit.constant(scales))
+        return emit.binary("add", product, emit.constant((-zeros).astype(np.float32) * scales))
+
     x = emit.reshape(x, source.shape or (1,))
-    zeros, scales = channel_factors(source.quant, len(x.type.shape))
-    wide = emit.cast(x, "int32")
-    if np.any(zeros):
-        wide = emit.binary("sub", wide, emit.constant(zeros.astype(np.int32)))
-    real = emit.binary("mul", emit.cast(wide, "float32"), emit.constant(scales))
+    real = emit.in_blocks(x, DEQUANTIZE_BLOCK, body, exact) if in_blocks else exact(x)
     return emit.reshape(real, source.shape)
 
 
