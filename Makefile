@@ -12,12 +12,13 @@ QIMPORT_TARGETS ?= all
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-targets check fuzz-ops format bench report golden docs clean
+.PHONY: help demo test test-targets test-long check fuzz-ops format bench report golden docs clean
 
 help:
 	@echo "make demo         compile the digit network, compare with the interpreter, build for arm64"
 	@echo "make test         run the tests (PYTEST_ARGS='-k conv')"
 	@echo "make test-targets run networks of QIMPORT_ZOO under emulators (QIMPORT_TARGETS=arm64,armv7)"
+	@echo "make test-long    every file of QIMPORT_ZOO in all modes, thousands of kernels"
 	@echo "make check        lint, formatting and types"
 	@echo "make fuzz-ops     compare random models with the interpreter (QIMPORT_FUZZ=100)"
 	@echo "make format       apply the formatter and safe lint fixes"
@@ -51,6 +52,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+test-long: $(VENV)/.test
+	QIMPORT_ZOO_MODES=all QIMPORT_SWEEP=long $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_zoo.py tests/test_kernel_rows.py
 
 fuzz-ops: $(VENV)/.test
 	QIMPORT_FUZZ=$(QIMPORT_FUZZ) $(BIN)/python -m pytest -q -n $(WORKERS) tests/test_fuzz_operators.py tests/test_fuzz_graphs.py

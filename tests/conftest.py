@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 from qimport.oracle import Oracle, OracleUnavailable
+from tests.zoo_list import modes_of
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_ZOO = "QIMPORT_ZOO is unset: it names the folder that holds zoo/ and bench/"
@@ -36,7 +37,10 @@ def zoo_folder() -> Path | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with an argument ``zoo_model`` or ``bench_model`` once per file of zoo/ or bench/."""
+    """Run a test with an argument ``zoo_model`` or ``bench_model`` once per file of zoo/ or bench/.
+
+    With another argument ``numerics``, once per file and mode in which it is tested.
+    """
     for argument, subfolder in (("zoo_model", "zoo"), ("bench_model", "bench")):
         if argument not in metafunc.fixturenames:
             continue
@@ -44,9 +48,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if folder is None:
             skipped = pytest.param(None, marks=pytest.mark.skip(reason=NO_ZOO), id="no-zoo")
             metafunc.parametrize(argument, [skipped])
+            if "numerics" in metafunc.fixturenames:
+                metafunc.parametrize("numerics", ["any"])
         else:
             files = sorted((folder / subfolder).glob("*.tflite"))
-            metafunc.parametrize(argument, [pytest.param(file, id=file.stem) for file in files])
+            if "numerics" in metafunc.fixturenames:
+                pairs = [(file, mode) for file in files for mode in modes_of(file.stem)]
+                names = [f"{file.stem}-{mode}" for file, mode in pairs]
+                metafunc.parametrize((argument, "numerics"), pairs, ids=names)
+            else:
+                metafunc.parametrize(argument, files, ids=[file.stem for file in files])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
