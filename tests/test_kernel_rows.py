@@ -152,9 +152,8 @@ def saturating_cases(row: Row) -> list[MacCase]:
     fixed = {**plain, **SPECIAL.get(row.name, {}), "inputs": (64,)}
     found = []
     for kind in kinds(row):
-        found += sample(
-            12 if LONG else 8, 3, **{**fixed, **kind, **({"inputs": (64, 300, 70)} if kind else {})}
-        )
+        inputs = {"inputs": (64, 300, 70)} if kind else {}
+        found += sample(12 if LONG else 8, 3, **{**fixed, **kind, **inputs})
     return found
 
 

@@ -25,8 +25,7 @@ def lower_softmax(emit: Emitter, op: Softmax, use: Use) -> Value:
     if x.type.dtype == "int16":
         return _int16(emit, x, softmax16.factor(scale, op.beta))
     if op.kernel_family(use.call) == "reference":
-        counted = np.maximum(op.fixed_table(scale), 0)  # 0 adds nothing, and becomes the lowest code
-        return emit.emit(prim.Softmax("fixed"), (x, emit.constant(counted)), out)
+        return emit.emit(prim.Softmax("fixed"), (x, emit.constant(op.fixed_table(scale))), out)
     if op.sums_integers(use.call):
         return _integer(emit, op, use)
     primitive = prim.Softmax("float", quant.scale, quant.zero_point)

@@ -164,14 +164,14 @@ class Softmax(QnnOperation):
             return np.asarray(e * (np.float32(1) / sum_row(e, "packets")), np.float32)
 
     def fixed_table(self, scale: float) -> Array:
-        """Exponentials in Q0.31 by k; -1 where k lies beyond the kernel's range."""
+        """Exponentials in Q0.31 by k; 0, which gives the lowest code, beyond the kernel's range."""
         factor = min(fp.f32(self.beta) * scale * 2.0 ** (31 - INTEGER_BITS), 2.0**31 - 1)
         multiplier, exponent = fp.quantize_multiplier(factor)
         limit = math.floor((2**INTEGER_BITS - 1) * 2.0 ** (31 - INTEGER_BITS - exponent))
         k = np.arange(256, dtype=np.int64)
         counted = k <= limit
         scaled = fp.multiply_by_quantized_multiplier(np.where(counted, -k, 0), multiplier, max(exponent, 0))
-        return np.where(counted, fp.exp_on_negative_values(scaled, INTEGER_BITS), -1).astype(np.int32)
+        return np.where(counted, fp.exp_on_negative_values(scaled, INTEGER_BITS), 0).astype(np.int32)
 
     def float_table(self, scale: float) -> Array:
         """Exponentials in float32 by k."""
@@ -202,15 +202,14 @@ class Softmax(QnnOperation):
     def _fixed(self, call: Call) -> Int:
         x, lowest = call.array(0).astype(np.int64), INTEGER_RANGE[call.output.dtype][0]
         e = self.fixed_table(call.input(0).quant.scale).astype(np.int64)[x.max(-1, keepdims=True) - x]
-        outside = e < 0
-        total = np.where(outside, 0, fp.rounding_divide_by_pot(e, 12)).sum(-1, keepdims=True) % 2**32
+        total = fp.rounding_divide_by_pot(e, 12).sum(-1, keepdims=True) % 2**32
         refused = total >= SUM_LIMIT if call.output.itemsize == 1 else np.False_
         headroom = fp.count_leading_zeros32(np.where(refused, 1, total))
         inverse = fp.one_over_one_plus_x(fp.wrap32((total << headroom) - 2**31))
         high = fp.saturating_rounding_doubling_high_mul(inverse, e)
         bits = 8 * call.output.itemsize
         codes = fp.rounding_divide_by_pot(high, np.minimum(12 - headroom + 31 - bits, 31)) + lowest
-        return np.asarray(np.where(outside | refused, lowest, codes), np.int64)
+        return np.asarray(np.where(refused, lowest, codes), np.int64)
 
     def _float(self, call: Call) -> Int:
         x, out = call.array(0).astype(np.int64), call.output
