@@ -10,8 +10,9 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,9 +30,9 @@ import qimport
 from qimport import oracle, prim
 from qimport.codegen import elf
 from qimport.codegen.backend import object_code
-from qimport.codegen.host import resolve_target, why_not_runnable
+from qimport.codegen.host import host_target, resolve_target, why_not_runnable
 from qimport.codegen.pool import ThreadPool, shared_pool
-from qimport.codegen.pool_code import pool_code
+from qimport.codegen.pool_code import WORKERS, pool_code, supports
 from qimport.codegen.program import generate
 from qimport.codegen.target import ARM64, X86_64, Architecture, Target
 from qimport.errors import CompilerBug
@@ -370,26 +371,68 @@ TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, TASK, ctypes.c_void_p, ctypes.c_int64)
 
 
-def run_tasks(pool: ThreadPool, count: int) -> Counter[int]:
-    """How often every index was run."""
+def run_tasks(pool: ThreadPool, count: int, seconds: float = 0) -> Counter[int]:
+    """How often every index was run; odd ones take that long."""
     seen: Counter[int] = Counter()
-    task = TASK(lambda _, index: seen.update([index]))
-    PARALLEL_FOR(pool.parallel_for)(pool.address, task, None, count)
+
+    def work(_context: None, index: int) -> None:
+        seen.update([index])
+        time.sleep(seconds * (index % 2))
+
+    PARALLEL_FOR(pool.parallel_for)(pool.address, TASK(work), None, count)
     return seen
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no pool on this system")
+@pytest.fixture
+def several_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were four, for which the workers of a pool are as many as wanted."""
+    if sys.platform != "linux" or not supports(host_target().architecture):
+        pytest.skip("there is no pool on this system")
+    monkeypatch.setattr("qimport.codegen.pool.processors", lambda: 4)
+
+
+@pytest.mark.usefixtures("several_processors")
 @pytest.mark.parametrize("threads", [2, 4])
 def test_every_part_runs_once(threads: int) -> None:
-    pool = shared_pool(threads)
-    assert shared_pool(threads) is pool
-    if not pool.parallel_for:
-        pytest.skip("there is one processor")
+    pool = ThreadPool(threads)
     pool.start()
     with ThreadPoolExecutor(4) as callers:
         counts = [0, 1, 2, 3, 7, 40] * 50
         for count, seen in zip(counts, callers.map(partial(run_tasks, pool), counts), strict=True):
             assert seen == Counter(range(count))
+
+
+def test_pools_are_shared_by_size() -> None:
+    assert shared_pool(2) is shared_pool(2)
+    assert shared_pool(2) is not shared_pool(3)
+
+
+@pytest.mark.usefixtures("several_processors")
+def test_parts_run_on_their_own_threads_or_the_callers() -> None:
+    pool, ran = ThreadPool(3), defaultdict(set)
+    pool.start()
+    task = TASK(lambda _, index: ran[threading.get_native_id()].add(index))
+    for _ in range(300):
+        PARALLEL_FOR(pool.parallel_for)(pool.address, task, None, 7)
+    on_caller = ran.pop(threading.get_native_id())
+    assert on_caller >= {0, 3, 6}
+    assert all(parts <= {1, 4} or parts <= {2, 5} for parts in ran.values())
+
+
+@pytest.mark.usefixtures("several_processors")
+def test_callers_do_what_no_worker_begins() -> None:
+    pool = ThreadPool(4)
+    ctypes.c_uint32.from_address(pool.address + WORKERS).value = 3
+    for count in (1, 2, 4, 5, 9):
+        assert run_tasks(pool, count) == Counter(range(count))
+
+
+@pytest.mark.usefixtures("several_processors")
+def test_callers_sleep_until_the_last_part_is_done() -> None:
+    pool = ThreadPool(4)
+    pool.start()
+    for _ in range(3):
+        assert run_tasks(pool, 4, seconds=0.05) == Counter(range(4))
 
 
 @pytest.mark.parametrize("architecture", [X86_64, ARM64], ids=lambda architecture: architecture.name)

@@ -18,13 +18,10 @@ from typing import Any
 
 from qimport.codegen.backend import engine_of, object_code
 from qimport.codegen.host import host_target, processors
-from qimport.codegen.pool_code import POOL_BYTES, pool_code, supports
+from qimport.codegen.pool_code import BLOCK, ROOM, WORKERS, pool_bytes, pool_code, supports
 from qimport.codegen.target import Target
 
-LINE = 64
-"""Bytes; the memory of a pool is aligned to it."""
-
-_WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 class ThreadPool:
@@ -37,9 +34,11 @@ class ThreadPool:
     def __init__(self, threads: int) -> None:
         usable = sys.platform == "linux" and supports(host_target().architecture)
         self._workers = min(threads, processors()) - 1 if usable else 0
-        self._room = ctypes.create_string_buffer(POOL_BYTES + LINE)
-        _keep(self._room)
-        self.address = -(-ctypes.addressof(self._room) // LINE) * LINE
+        self._parts = threads
+        self._memory = ctypes.create_string_buffer(pool_bytes(threads) + BLOCK)
+        _keep(self._memory)
+        self.address = -(-ctypes.addressof(self._memory) // BLOCK) * BLOCK
+        self._write(ROOM, threads)
         self._engine = _engine() if self._workers else None
         self.parallel_for = self._function("pool_parallel_for")
         self._started = self._workers == 0
@@ -47,6 +46,9 @@ class ThreadPool:
 
     def _function(self, name: str) -> int:
         return int(self._engine.get_function_address(name)) if self._engine else 0
+
+    def _write(self, offset: int, number: int) -> None:
+        ctypes.c_uint32.from_address(self.address + offset).value = number
 
     def start(self) -> None:
         """Start the workers, unless they run in this process already."""
@@ -56,14 +58,16 @@ class ThreadPool:
             if not self._started:
                 work = _WORK(self._function("pool_work"))
                 with contextlib.suppress(RuntimeError):  # no thread to be had: fewer are as right
-                    for number in range(self._workers):
-                        name = f"qimport-worker-{number + 1}"
-                        threading.Thread(target=work, args=(self.address,), name=name, daemon=True).start()
+                    for number in range(1, self._workers + 1):
+                        arguments, name = (self.address, number), f"qimport-worker-{number}"
+                        threading.Thread(target=work, args=arguments, name=name, daemon=True).start()
+                        self._write(WORKERS, number)
                 self._started = True
 
     def forget_workers(self) -> None:
         """In a new process after a fork, which has a copy of the memory and none of the workers."""
-        ctypes.memset(self._room, 0, len(self._room))
+        ctypes.memset(self._memory, 0, len(self._memory))
+        self._write(ROOM, self._parts)
         self._started = self._workers == 0
         self._lock = threading.Lock()
 

@@ -1,14 +1,22 @@
 """The code of a thread pool: ``pool_parallel_for`` for generated programs and ``pool_work`` for its workers.
 
-A pool is :data:`POOL_BYTES` of memory that begins as zeros:
+Part ``i`` of a task runs on thread ``i`` modulo the number of threads, 0 being the caller: plans lay out
+memory so that a thread finds in its cache what it wrote before. Parts that a worker has not begun when the
+caller has nothing left to do, because it sleeps or has no core, the caller runs itself.
+
+A pool is :func:`pool_bytes` of memory that begins as zeros, in blocks of :data:`BLOCK` bytes:
 
 - ``owner`` is 1 while a caller has the pool. Whoever finds it taken runs its task alone.
-- ``ticket`` is generation << 32 | count << 16 | next: parts ``next`` to ``count`` of the task are not taken.
-  A part is taken by a compare-and-exchange of the whole ticket, so that nobody takes a part of a task that
-  is not the one it has read: the owner makes a new generation only when every part of the last is done.
-- ``task`` and ``context`` belong to the ticket and are written before it.
-- ``remaining`` counts parts that are not done, ``waiting`` says that the owner sleeps until there are none.
-- ``sleepers`` counts workers that sleep until the generation changes.
+- ``ticket`` is generation << 32 | count of parts; ``task`` and ``context`` belong to it and are written
+  before. ``workers`` is the number of workers and ``room`` that of parts that have words; both are written
+  before the first ticket. Parts beyond ``room`` are the caller's.
+- ``sleepers`` counts workers that sleep until the generation changes; ``waiting`` says that the owner sleeps
+  until a part is done.
+- Each part has two words: ``claimed`` and ``done`` are the last generation in which somebody began and ended
+  it. They lie in blocks of their own, so that a worker that is on time finds ``claimed`` in its cache.
+
+Whoever claims a part has read ``claimed`` before the ticket. While the part is not claimed in a generation,
+the owner stays in that generation; so an exchange that finds ``claimed`` as it was is of the ticket's task.
 
 Waiting is a bounded number of pauses, then a futex. Who goes to sleep first writes so and then looks again;
 who wakes first writes what the sleeper waits for and then looks for sleepers; all of it sequentially
@@ -21,14 +29,20 @@ from string import Template
 
 from qimport.codegen.target import ARM64, X86_64, Architecture
 
-POOL_BYTES = 192
-"""Three cache lines: the owner, the ticket with its task, and the counters."""
+BLOCK = 128
+"""Bytes: two cache lines, since processors fetch lines in pairs."""
 
-MOST_PARTS = 0xFFFF
-"""Parts that the 16 bits of a ticket can count."""
+_TICKET, _SLEEPERS, _PARTS = BLOCK, 2 * BLOCK, 3 * BLOCK
+"""Offsets in the pool; the owner has the first block."""
+
+WORKERS, ROOM = _TICKET + 24, _TICKET + 28
+"""Offsets of two 32-bit numbers."""
 
 PAUSES = 2000
 """Before a thread sleeps: some 100 microseconds on x86-64, more than lies between two tasks of a model."""
+
+PATIENCE = 16
+"""Pauses, about a microsecond, that the caller grants a worker to begin its part."""
 
 _MACHINES = {
     X86_64.name: {
@@ -47,8 +61,12 @@ _MACHINES = {
 _CODE = Template("""
 target triple = "$triple"
 
-;                owner      line       ticket task context line   remaining waiting sleepers
-%pool = type { i32, [60 x i8], i64, ptr, ptr, [40 x i8], i32, i32, i32, [52 x i8] }
+;                ticket task context workers room
+%shared = type { i64, ptr, ptr, i32, i32 }
+;                  sleepers waiting
+%sleeping = type { i32, i32 }
+;              claimed line            done line
+%part = type { i32, [$rest x i8], i32, [$rest x i8] }
 
 $declaration
 
@@ -64,65 +82,100 @@ define internal void @wake(ptr %word, i32 %count) nounwind {
   ret void
 }
 
-; Whether parts of a ticket are not taken.
-define internal i1 @left(i64 %ticket) nounwind {
-  %part = and i64 %ticket, $most_parts
-  %counted = lshr i64 %ticket, 16
-  %count = and i64 %counted, $most_parts
-  %left = icmp ult i64 %part, %count
-  ret i1 %left
+define internal i32 @generation(i64 %ticket) nounwind {
+  %upper = lshr i64 %ticket, 32
+  %generation = trunc i64 %upper to i32
+  ret i32 %generation
 }
 
-; Takes and runs one part; false if none is left.
-define internal i1 @take(ptr %pool) nounwind {
-entry:
-  %ticket.at = getelementptr %pool, ptr %pool, i32 0, i32 2
-  %task.at = getelementptr %pool, ptr %pool, i32 0, i32 3
-  %context.at = getelementptr %pool, ptr %pool, i32 0, i32 4
-  br label %look
-look:
-  %ticket = load atomic i64, ptr %ticket.at acquire, align 8
-  %left = call i1 @left(i64 %ticket)
-  br i1 %left, label %claim, label %none
-claim:
-  %task = load atomic ptr, ptr %task.at monotonic, align 8
-  %context = load atomic ptr, ptr %context.at monotonic, align 8
-  %following = add i64 %ticket, 1
-  %exchange = cmpxchg ptr %ticket.at, i64 %ticket, i64 %following acq_rel acquire
-  %mine = extractvalue { i64, i1 } %exchange, 1
-  br i1 %mine, label %run, label %look
-run:
-  %part = and i64 %ticket, $most_parts
-  call void %task(ptr %context, i64 %part)
-  %remaining.at = getelementptr %pool, ptr %pool, i32 0, i32 6
-  %before = atomicrmw sub ptr %remaining.at, i32 1 seq_cst
-  %last = icmp eq i32 %before, 1
-  br i1 %last, label %finish, label %some
-finish:
-  %waiting.at = getelementptr %pool, ptr %pool, i32 0, i32 7
-  %waiting = load atomic i32, ptr %waiting.at seq_cst, align 4
-  %sleeps = icmp ne i32 %waiting, 0
-  br i1 %sleeps, label %notify, label %some
-notify:
-  call void @wake(ptr %remaining.at, i32 1)
-  br label %some
-some:
-  ret i1 true
-none:
+define internal ptr @part(ptr %pool, i64 %number) nounwind {
+  %parts = getelementptr i8, ptr %pool, i64 $parts
+  %part = getelementptr %part, ptr %parts, i64 %number
+  ret ptr %part
+}
+
+; Threads: the owner and the workers.
+define internal i64 @threads(ptr %shared) nounwind {
+  %workers.at = getelementptr %shared, ptr %shared, i32 0, i32 3
+  %workers = load atomic i32, ptr %workers.at monotonic, align 8
+  %threads = add i32 %workers, 1
+  %wide = zext i32 %threads to i64
+  ret i64 %wide
+}
+
+; Whether the part is the caller's from now on.
+define internal i1 @claim(ptr %shared, ptr %part, i32 %generation) nounwind {
+  %before = load atomic i32, ptr %part acquire, align 4
+  %ticket = load atomic i64, ptr %shared acquire, align 8
+  %current = call i32 @generation(i64 %ticket)
+  %valid = icmp eq i32 %current, %generation
+  %free = icmp ne i32 %before, %generation
+  %mine = and i1 %valid, %free
+  br i1 %mine, label %try, label %no
+try:
+  %exchange = cmpxchg ptr %part, i32 %before, i32 %generation acq_rel acquire
+  %claimed = extractvalue { i32, i1 } %exchange, 1
+  ret i1 %claimed
+no:
   ret i1 false
 }
 
-; Runs parts for ever. The generation, which workers sleep on, is the upper half of the ticket.
-define void @pool_work(ptr %pool) nounwind {
+; Runs part %number and says that it is done.
+define internal void @run(ptr %pool, ptr %part, i64 %number, i32 %generation) nounwind {
+  %shared = getelementptr i8, ptr %pool, i64 $ticket
+  %sleeping = getelementptr i8, ptr %pool, i64 $sleepers
+  %task.at = getelementptr %shared, ptr %shared, i32 0, i32 1
+  %context.at = getelementptr %shared, ptr %shared, i32 0, i32 2
+  %task = load atomic ptr, ptr %task.at monotonic, align 8
+  %context = load atomic ptr, ptr %context.at monotonic, align 8
+  call void %task(ptr %context, i64 %number)
+  %done.at = getelementptr %part, ptr %part, i32 0, i32 2
+  atomicrmw xchg ptr %done.at, i32 %generation seq_cst
+  %waiting.at = getelementptr %sleeping, ptr %sleeping, i32 0, i32 1
+  %waiting = load atomic i32, ptr %waiting.at seq_cst, align 4
+  %sleeps = icmp ne i32 %waiting, 0
+  br i1 %sleeps, label %notify, label %end
+notify:
+  call void @wake(ptr %done.at, i32 1)
+  br label %end
+end:
+  ret void
+}
+
+; Worker %number, from 1: runs its parts for ever.
+define void @pool_work(ptr %pool, i64 %number) nounwind {
 entry:
-  %ticket.at = getelementptr %pool, ptr %pool, i32 0, i32 2
-  %generation.at = getelementptr i8, ptr %ticket.at, i64 4
-  %sleepers.at = getelementptr %pool, ptr %pool, i32 0, i32 8
+  %shared = getelementptr i8, ptr %pool, i64 $ticket
+  %generation.at = getelementptr i8, ptr %shared, i64 4
+  %sleepers.at = getelementptr i8, ptr %pool, i64 $sleepers
   br label %look
 look:
-  %idle = phi i32 [ 0, %entry ], [ 0, %look ], [ %longer, %rest ], [ 0, %rise ]
-  %worked = call i1 @take(ptr %pool)
-  br i1 %worked, label %look, label %rest
+  %idle = phi i32 [ 0, %entry ], [ 0, %parts ], [ %longer, %rest ], [ 0, %rise ]
+  %seen = phi i32 [ 0, %entry ], [ %generation, %parts ], [ %seen, %rest ], [ %seen, %rise ]
+  %ticket = load atomic i64, ptr %shared acquire, align 8
+  %generation = call i32 @generation(i64 %ticket)
+  %new = icmp ne i32 %generation, %seen
+  br i1 %new, label %begin, label %rest
+
+begin:
+  %count = and i64 %ticket, 4294967295
+  %threads = call i64 @threads(ptr %shared)
+  br label %parts
+parts:
+  %at = phi i64 [ %number, %begin ], [ %next, %following ]
+  %more = icmp ult i64 %at, %count
+  br i1 %more, label %try, label %look
+try:
+  %part = call ptr @part(ptr %pool, i64 %at)
+  %mine = call i1 @claim(ptr %shared, ptr %part, i32 %generation)
+  br i1 %mine, label %take, label %following
+take:
+  call void @run(ptr %pool, ptr %part, i64 %at, i32 %generation)
+  br label %following
+following:
+  %next = add i64 %at, %threads
+  br label %parts
+
 rest:
   $pause
   %longer = add i32 %idle, 1
@@ -130,97 +183,145 @@ rest:
   br i1 %tired, label %lie, label %look
 lie:
   atomicrmw add ptr %sleepers.at, i32 1 seq_cst
-  %ticket = load atomic i64, ptr %ticket.at seq_cst, align 8
-  %left = call i1 @left(i64 %ticket)
-  br i1 %left, label %rise, label %nap
+  %last = load atomic i64, ptr %shared seq_cst, align 8
+  %latest = call i32 @generation(i64 %last)
+  %same = icmp eq i32 %latest, %seen
+  br i1 %same, label %nap, label %rise
 nap:
-  %upper = lshr i64 %ticket, 32
-  %generation = trunc i64 %upper to i32
-  call void @sleep(ptr %generation.at, i32 %generation)
+  call void @sleep(ptr %generation.at, i32 %seen)
   br label %rise
 rise:
   atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
   br label %look
 }
 
-define void @pool_parallel_for(ptr %pool, ptr %task, ptr %context, i64 %count) nounwind {
+; Returns when the part is done, which the caller does itself if nobody has begun it.
+define internal void @finish(ptr %pool, i64 %number, i32 %generation) nounwind {
 entry:
-  %fits = icmp ule i64 %count, $most_parts
-  br i1 %fits, label %ask, label %begin
-ask:
-  %exchange = cmpxchg ptr %pool, i32 0, i32 1 acquire monotonic
-  %mine = extractvalue { i32, i1 } %exchange, 1
-  br i1 %mine, label %publish, label %begin
-
-begin:
-  %empty = icmp eq i64 %count, 0
-  br i1 %empty, label %end, label %alone
-alone:
-  %part = phi i64 [ 0, %begin ], [ %next, %alone ]
-  call void %task(ptr %context, i64 %part)
-  %next = add i64 %part, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %alone, label %end
-
-publish:
-  %ticket.at = getelementptr %pool, ptr %pool, i32 0, i32 2
-  %generation.at = getelementptr i8, ptr %ticket.at, i64 4
-  %task.at = getelementptr %pool, ptr %pool, i32 0, i32 3
-  %context.at = getelementptr %pool, ptr %pool, i32 0, i32 4
-  %remaining.at = getelementptr %pool, ptr %pool, i32 0, i32 6
-  %waiting.at = getelementptr %pool, ptr %pool, i32 0, i32 7
-  %sleepers.at = getelementptr %pool, ptr %pool, i32 0, i32 8
-  %all = trunc i64 %count to i32
-  store atomic ptr %task, ptr %task.at monotonic, align 8
-  store atomic ptr %context, ptr %context.at monotonic, align 8
-  store atomic i32 %all, ptr %remaining.at monotonic, align 4
-  %old = load atomic i64, ptr %ticket.at monotonic, align 8
-  %generation = and i64 %old, -4294967296
-  %following = add i64 %generation, 4294967296
-  %counted = shl i64 %count, 16
-  %new = or i64 %following, %counted
-  atomicrmw xchg ptr %ticket.at, i64 %new seq_cst
-  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
-  %asleep = icmp ne i32 %sleepers, 0
-  br i1 %asleep, label %rouse, label %work
-rouse:
-  %others = sub i32 %all, 1
-  call void @wake(ptr %generation.at, i32 %others)
-  br label %work
-work:
-  %worked = call i1 @take(ptr %pool)
-  br i1 %worked, label %work, label %wait
-
+  %shared = getelementptr i8, ptr %pool, i64 $ticket
+  %sleeping = getelementptr i8, ptr %pool, i64 $sleepers
+  %waiting.at = getelementptr %sleeping, ptr %sleeping, i32 0, i32 1
+  %part = call ptr @part(ptr %pool, i64 %number)
+  %done.at = getelementptr %part, ptr %part, i32 0, i32 2
+  br label %wait
 wait:
-  %idle = phi i32 [ 0, %work ], [ %longer, %rest ]
-  %undone = load atomic i32, ptr %remaining.at acquire, align 4
-  %done = icmp eq i32 %undone, 0
-  br i1 %done, label %release, label %rest
+  %idle = phi i32 [ 0, %entry ], [ %longer, %patient ], [ %longer, %try ]
+  %last = load atomic i32, ptr %done.at acquire, align 4
+  %done = icmp eq i32 %last, %generation
+  br i1 %done, label %end, label %rest
 rest:
   $pause
   %longer = add i32 %idle, 1
+  %late = icmp eq i32 %longer, $patience
+  br i1 %late, label %try, label %patient
+try:
+  %mine = call i1 @claim(ptr %shared, ptr %part, i32 %generation)
+  br i1 %mine, label %take, label %wait
+take:
+  call void @run(ptr %pool, ptr %part, i64 %number, i32 %generation)
+  br label %end
+patient:
   %tired = icmp uge i32 %longer, $pauses
   br i1 %tired, label %lie, label %wait
 lie:
   store atomic i32 1, ptr %waiting.at seq_cst, align 4
   br label %nap
 nap:
-  %still = load atomic i32, ptr %remaining.at seq_cst, align 4
-  %over = icmp eq i32 %still, 0
+  %still = load atomic i32, ptr %done.at seq_cst, align 4
+  %over = icmp eq i32 %still, %generation
   br i1 %over, label %rise, label %sleep
 sleep:
-  call void @sleep(ptr %remaining.at, i32 %still)
+  call void @sleep(ptr %done.at, i32 %still)
   br label %nap
 rise:
   store atomic i32 0, ptr %waiting.at monotonic, align 4
-  br label %release
-release:
-  store atomic i32 0, ptr %pool release, align 4
   br label %end
 end:
   ret void
 }
+
+; Runs parts %first, %first + %step and so on below %count.
+define internal void @alone(ptr %task, ptr %context, i64 %first, i64 %step, i64 %count) nounwind {
+entry:
+  br label %look
+look:
+  %part = phi i64 [ %first, %entry ], [ %next, %run ]
+  %more = icmp ult i64 %part, %count
+  br i1 %more, label %run, label %end
+run:
+  call void %task(ptr %context, i64 %part)
+  %next = add i64 %part, %step
+  br label %look
+end:
+  ret void
+}
+
+define void @pool_parallel_for(ptr %pool, ptr %task, ptr %context, i64 %count) nounwind {
+entry:
+  %exchange = cmpxchg ptr %pool, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue { i32, i1 } %exchange, 1
+  br i1 %mine, label %publish, label %busy
+busy:
+  call void @alone(ptr %task, ptr %context, i64 0, i64 1, i64 %count)
+  ret void
+
+publish:
+  %shared = getelementptr i8, ptr %pool, i64 $ticket
+  %generation.at = getelementptr i8, ptr %shared, i64 4
+  %task.at = getelementptr %shared, ptr %shared, i32 0, i32 1
+  %context.at = getelementptr %shared, ptr %shared, i32 0, i32 2
+  %sleepers.at = getelementptr i8, ptr %pool, i64 $sleepers
+  %room.at = getelementptr %shared, ptr %shared, i32 0, i32 4
+  %room = load atomic i32, ptr %room.at monotonic, align 4
+  %most = zext i32 %room to i64
+  %few = icmp ult i64 %count, %most
+  %handed = select i1 %few, i64 %count, i64 %most
+  store atomic ptr %task, ptr %task.at monotonic, align 8
+  store atomic ptr %context, ptr %context.at monotonic, align 8
+  %old = load atomic i64, ptr %shared monotonic, align 8
+  %before = and i64 %old, -4294967296
+  %following = add i64 %before, 4294967296
+  %ticket = or i64 %following, %handed
+  atomicrmw xchg ptr %shared, i64 %ticket seq_cst
+  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
+  %asleep = icmp ne i32 %sleepers, 0
+  br i1 %asleep, label %rouse, label %work
+rouse:
+  call void @wake(ptr %generation.at, i32 2147483647)
+  br label %work
+
+work:
+  %generation = call i32 @generation(i64 %ticket)
+  %threads = call i64 @threads(ptr %shared)
+  call void @alone(ptr %task, ptr %context, i64 0, i64 %threads, i64 %handed)
+  call void @alone(ptr %task, ptr %context, i64 %handed, i64 1, i64 %count)
+  br label %parts
+parts:
+  %owned = phi i64 [ 0, %work ], [ %later, %skip ]
+  %at = phi i64 [ 0, %work ], [ %next, %skip ]
+  %more = icmp ult i64 %at, %handed
+  br i1 %more, label %whose, label %release
+whose:
+  %own = icmp eq i64 %at, %owned
+  br i1 %own, label %skip, label %other
+other:
+  call void @finish(ptr %pool, i64 %at, i32 %generation)
+  br label %skip
+skip:
+  %past = add i64 %owned, %threads
+  %later = select i1 %own, i64 %past, i64 %owned
+  %next = add i64 %at, 1
+  br label %parts
+release:
+  store atomic i32 0, ptr %pool release, align 4
+  ret void
+}
 """)
+
+
+def pool_bytes(parts: int) -> int:
+    """What a pool with room for ``parts`` parts needs."""
+    return _PARTS + 2 * BLOCK * parts
 
 
 def supports(architecture: Architecture) -> bool:
@@ -230,6 +331,13 @@ def supports(architecture: Architecture) -> bool:
 
 def pool_code(architecture: Architecture, syscall: int) -> str:
     """LLVM assembly; ``syscall`` is the address of the C library's function of that name."""
+    numbers = {
+        "ticket": _TICKET,
+        "sleepers": _SLEEPERS,
+        "parts": _PARTS,
+        "rest": BLOCK - 4,
+        "pauses": PAUSES,
+        "patience": PATIENCE,
+    }
     machine = _MACHINES[architecture.name]
-    limits = {"most_parts": MOST_PARTS, "pauses": PAUSES}
-    return _CODE.substitute(machine, **limits, triple=architecture.triple, syscall=syscall)
+    return _CODE.substitute(machine, **numbers, triple=architecture.triple, syscall=syscall)
