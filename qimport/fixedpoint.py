@@ -97,7 +97,7 @@ def quantize_multiplier(scale: float) -> tuple[int, int]:
     if scale == 0.0:
         return 0, 0
     fraction, exponent = math.frexp(scale)
-    multiplier = int(round_away(fraction * 2.0**31))
+    multiplier = int(math.copysign(math.floor(abs(fraction) * 2.0**31 + 0.5), fraction))
     if multiplier == 2**31:
         multiplier //= 2
         exponent += 1

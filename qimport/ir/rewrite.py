@@ -15,6 +15,7 @@ import numpy as np
 
 from qimport.errors import CompilerBug
 from qimport.ir.graph import Builder, Graph, Node, State, Value
+from qimport.ir.types import TensorType
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def remove_dead_nodes(graph: Graph) -> Graph:
 
 def merge_duplicates(graph: Graph) -> Graph:
     """The graph with one node for all of equal operation, operands and result types; constants likewise."""
-    constants: dict[tuple[str, bytes], Value] = {}
+    constants: dict[tuple[TensorType, bytes], Value] = {}
     start = {value: constants.setdefault(_content(value), value) for value in graph.constants()}
     seen: dict[tuple[Any, ...], Node] = {}
 
@@ -112,7 +113,7 @@ def merge_duplicates(graph: Graph) -> Graph:
     return rewrite(graph, Builder(), merge, start)
 
 
-def _content(value: Value) -> tuple[str, bytes]:
+def _content(value: Value) -> tuple[TensorType, bytes]:
     """A key that is equal for constants of one type and content."""
     data = np.ascontiguousarray(value.data)
-    return str(value.type), blake2b(data.tobytes(), digest_size=16).digest()
+    return value.type, blake2b(data.tobytes(), digest_size=16).digest()

@@ -108,7 +108,8 @@ class Conv2dGeometry(SlidingWindow):
         outputs, height, width, depth = w.shape
         verify_window(call, (height, width), self.stride, self.dilation, self.padding)
         fits = self.groups > 0 and depth * self.groups == x.shape[3] and outputs % self.groups == 0
-        require(fits and out.shape[3] == outputs, "C2", f"{self.groups} groups do not fit {w}")
+        weights = f"{outputs} filters of depth {depth}"
+        require(fits and out.shape[3] == outputs, "C2", f"{self.groups} groups do not fit {weights}")
         return outputs
 
     def is_depthwise(self, call: Call) -> bool:
