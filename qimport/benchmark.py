@@ -134,7 +134,7 @@ def measure(
     compilation = trace(model, target, numerics=numerics, batch=batch, shapes=shapes, threads=peers.threads)
     compiled = CompiledModel(compilation.artefact(user_cache(), progress))
     compile_seconds = time.perf_counter() - started
-    content, inputs = compilation.content, random_inputs(compiled.inputs, 0)
+    content, inputs = bytes(compilation.content), random_inputs(compiled.inputs, 0)
     session = compiled.session(inputs)
     contestants: dict[str, Contestant] = {OURS: Bound(session.run, session.outputs)}
     contestants |= peers.contestants(content, inputs)

@@ -24,7 +24,7 @@ from qimport.frontend.inputs import Shapes
 from qimport.ir.graph import Graph
 from qimport.model import CompiledModel
 from qimport.numerics import NUMERICS, Numerics
-from qimport.source import ModelSource, read_source
+from qimport.source import Content, ModelSource, read_source
 
 if TYPE_CHECKING:
     from qimport.codegen.program import Program
@@ -63,7 +63,7 @@ class Compilation:
     """
 
     def __init__(
-        self, content: bytes, source: str, options: Options, kept: tuple[int, ...] | None = None
+        self, content: Content, source: str, options: Options, kept: tuple[int, ...] | None = None
     ) -> None:
         self.content = content
         self.source = source

@@ -20,7 +20,7 @@ from qimport.frontend.schema import read_model
 from qimport.model import CompiledModel, Session
 from qimport.numerics import Numerics
 from qimport.oracle import RESOLVERS
-from qimport.source import read_source
+from qimport.source import Content, read_source
 
 Array = npt.NDArray[Any]
 
@@ -427,7 +427,7 @@ def _choose_numerics(numerics: str | None, resolver: Any, preserve: bool) -> Num
 
 def _read(
     path: str | os.PathLike[str] | None, content: bytes | bytearray | memoryview | None
-) -> tuple[bytes, str]:
+) -> tuple[Content, str]:
     if path and content:
         raise InterpreterError("Can't both provide `model_path` and `model_content`")
     if content:

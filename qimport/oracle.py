@@ -31,7 +31,7 @@ from qimport.version import INTERPRETER_VERSION
 from qimport.worker import WorkerDied, WorkerProcess
 
 Array = npt.NDArray[Any]
-Model = bytes | str | os.PathLike[str]
+Model = bytes | memoryview | str | os.PathLike[str]
 Resize = dict[int, tuple[int, ...]]
 
 SUPPORTED_VERSION = INTERPRETER_VERSION
@@ -362,8 +362,8 @@ def _worker(core: str, timeout: float) -> WorkerProcess:
 
 
 def _read(model: Model) -> bytes:
-    if isinstance(model, bytes):
-        return model
+    if isinstance(model, bytes | memoryview):
+        return bytes(model)
     try:
         return Path(model).read_bytes()
     except OSError as error:

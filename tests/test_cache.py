@@ -115,7 +115,7 @@ def test_everything_that_shapes_the_code_is_in_the_key() -> None:
     for field in fields(Options):
         options = replace(base.options, **{field.name: others[field.name]})
         keys.append(Compilation(base.content, base.source, options).key)
-    keys.append(Compilation(base.content + b"\0", base.source, base.options).key)
+    keys.append(Compilation(bytes(base.content) + b"\0", base.source, base.options).key)
     keys.append(Compilation(base.content, "other.tflite", base.options).key)  # the model's name
     keys.append(Compilation(base.content, base.source, base.options, (3,)).key)
     assert len(set(keys)) == len(keys)

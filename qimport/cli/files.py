@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qimport.errors import ArgumentError
-from qimport.source import read_content
+from qimport.source import Content, read_content
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +54,7 @@ def read_file(path: str, most: int) -> bytes:
     return content
 
 
-def model_source(path: str) -> str | bytes:
+def model_source(path: str) -> str | Content:
     """What :func:`qimport.compile` takes for a MODEL argument: the path, or what stdin holds."""
     return read_content(sys.stdin.buffer) if path == "-" else path
 
