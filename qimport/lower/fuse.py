@@ -1,10 +1,10 @@
 """Groups prim nodes into kernels: a root with the elementwise nodes that follow it, or such nodes alone.
 
 Fusion changes no byte: every node keeps its meaning, only intermediate tensors stop existing. A tensor
-that must exist (a graph result, an operand of a root, a value with several readers) ends a group, and so
-do single bytes and lookups that broadcasting repeats: they are computed once. Where two roots meet in one
-elementwise tree (a residual addition of two convolutions), the later one keeps the tree and the other is
-cut at its narrowest element type.
+that must exist (a graph result, an operand of a root, a value with readers elsewhere, bytes with several
+readers) ends a group, and so do single bytes and lookups that broadcasting repeats: they are computed once.
+Where two roots meet in one elementwise tree (a residual addition of two convolutions), the later one keeps
+the tree and the other is cut at its narrowest element type.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ FUSING_ROOTS = (prim.FloatMac, prim.Mac, prim.Reduce, prim.Window)
 """Primitives whose kernels can apply elementwise nodes to their result before it is stored."""
 
 MAX_FUSED = 64
-"""Nodes after which a group begins at the next tensor of single bytes: compile time grows with the square."""
+"""Nodes after which a group begins at the next tensor of single bytes or of several readers: compile time
+grows with the square."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,12 @@ class _Fusion:
                 stored.update(value for value in node.inputs if value is not None)
             if node.bodies:
                 stored.update(node.outputs)
-        stored.update(value for value, nodes in self.users.items() if len(set(nodes)) > 1)
+        stored.update(value for value in self.users if value.type.itemsize == 1 and self._shared(value))
         return stored
+
+    def _shared(self, value: Value) -> bool:
+        """Whether several nodes read ``value``."""
+        return len(set(self.users[value])) > 1
 
     def groups(self) -> list[Group]:
         """Cut groups from the results backwards."""
@@ -114,6 +119,9 @@ class _Fusion:
                 if value is None or producer is None or value in self.stored or producer in nodes:
                     continue
                 repeated = value.type.size < last.outputs[0].type.size
+                private = nodes.issuperset(self.users[value])
+                if self._shared(value) and (repeated or not private or len(nodes) >= MAX_FUSED):
+                    continue
                 byte = value.type.itemsize == 1
                 looked_up = isinstance(producer.op, prim.Lut)
                 if (repeated and (byte or looked_up)) or (byte and len(nodes) >= MAX_FUSED):
@@ -147,7 +155,7 @@ class _Fusion:
         best = value = root.outputs[0]
         while True:
             reader = self.users[value][0]
-            if reader is last or reader not in nodes:
+            if reader is last or reader not in nodes or self._shared(value):
                 return best
             value = reader.outputs[0]
             if value.type.itemsize < best.type.itemsize:
