@@ -7,6 +7,7 @@ The file is a ZIP archive of five members, none compressed: ``model.json`` (ever
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import json
@@ -271,6 +272,10 @@ def _read_members(file: BinaryFile, source: str, names: Sequence[str]) -> tuple[
             size = file.seek(0, os.SEEK_END)
             description = json.loads(bytes(_read_member(file, archive.getinfo("model.json"), size)))
             return description, {name: _read_member(file, archive.getinfo(name), size) for name in names}
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # which the system says of places before the beginning of a file
+            raise
+        raise ModelError(f"{source} is damaged: its directory points out of it") from error
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
         raise ModelError(f"{source} is no compiled model of qimport, or it is damaged ({error})") from error
 

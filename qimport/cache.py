@@ -73,9 +73,11 @@ class Entry:
         try:
             with open(self.path, "rb", opener=_open_own) as file:
                 found = files.read_description(file, self.path.name)
-                return {key: found[key] for key in ("name", "numerics", "target", "version")}
-        except (OSError, ModelError, KeyError):
+                about = {key: found[key] for key in ("name", "numerics", "target", "version")}
+                texts = (about["name"], about["numerics"], about["target"]["name"])
+        except (OSError, ModelError, KeyError, TypeError):
             return {}
+        return about if all(isinstance(text, str) for text in texts) else {}
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,11 @@ class Cache:
             ArgumentError: the folder cannot be read.
         """
         try:
-            found = [_entry(path) for path in self.folder.iterdir() if _ENTRY_NAME.fullmatch(path.name)]
+            return self._list()
         except FileNotFoundError:
             return []
         except OSError as error:
             raise ArgumentError(f"cannot read the cache {self.folder}: {_reason(error)}") from error
-        return sorted((entry for entry in found if entry is not None), key=lambda entry: -entry.used)
 
     def clear(self, older_than: float = 0.0) -> list[Entry]:
         """Remove entries that were not used for so many seconds, and return them.
@@ -160,10 +161,15 @@ class Cache:
         """Raise OSError unless the folder exists and only this user can write to it."""
         _require_own(os.stat(self.folder))
 
+    def _list(self) -> list[Entry]:
+        """:meth:`entries`, where the system's errors pass."""
+        found = [_entry(path) for path in self.folder.iterdir() if _ENTRY_NAME.fullmatch(path.name)]
+        return sorted((entry for entry in found if entry is not None), key=lambda entry: -entry.used)
+
     def _shrink(self) -> None:
         """Remove what was not used for longest until the limit holds, and what dead processes left."""
         total = 0
-        for entry in self.entries():
+        for entry in self._list():
             total += entry.nbytes
             if total > self.limit:
                 entry.path.unlink(missing_ok=True)
@@ -185,7 +191,7 @@ def user_cache() -> Cache | None:
 
 def switched_on() -> bool:
     """What :data:`SWITCH` says; raises ArgumentError where that has no meaning."""
-    switch = os.environ.get(SWITCH, "1")
+    switch = os.environ.get(SWITCH) or "1"
     if switch not in ("0", "1"):
         raise ArgumentError(f"{SWITCH} is {switch!r}; expected 0 or 1")
     return switch == "1"
@@ -207,7 +213,7 @@ def cache_limit() -> int:
     text = os.environ.get(LIMIT)
     if not text:
         return DEFAULT_LIMIT
-    match = re.fullmatch(r"(\d+)([KMG]?)", text)
+    match = re.fullmatch(r"(\d{1,18})([KMG]?)", text, re.ASCII)
     if match is None:
         raise ArgumentError(f"{LIMIT} is {text!r}; expected a number of bytes as 500M or 2G")
     return int(match[1]) * _UNITS[match[2]]
@@ -272,10 +278,10 @@ def _require_own(status: os.stat_result) -> None:
 
 
 def _entry(path: Path) -> Entry | None:
-    """What the file system knows of an entry; None if it has just gone."""
+    """What the file system knows of an entry; None if it has just gone, or is none of ours."""
     try:
-        status = path.stat()
-    except FileNotFoundError:
+        status = path.lstat()
+    except OSError:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None

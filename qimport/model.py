@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from qimport import artefact as files
 from qimport.arrays import Array, Inputs, checked, in_order, to_floats
 from qimport.artefact import Artefact, SignatureInfo, StateInfo, TensorInfo, aligned_bytes
+from qimport.codegen.forking import LOADING
 from qimport.codegen.host import why_not_runnable
 from qimport.codegen.jit import LoadedCode, load_object
 from qimport.codegen.shared import LibraryCode
@@ -70,7 +70,6 @@ class CompiledModel:
     ) -> None:
         self._artefact = artefact
         self._stage_text = stage_text
-        self._lock = threading.Lock()
         self._code = code
         self._idle: deque[_Workspace] = deque()
 
@@ -226,7 +225,7 @@ class CompiledModel:
     def _load(self) -> Code:
         """The code, loaded at its first use."""
         if self._code is None:
-            with self._lock:
+            with LOADING:
                 if self._code is None:
                     self._code = load_object(
                         self._artefact.object_code, self._artefact.entry, self.target, self.threads

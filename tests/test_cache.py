@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -241,6 +244,68 @@ def test_a_read_only_folder_is_read(cache: Cache, compiled: list[Compilation]) -
         qimport.compile(DIGITS, "x86-64")
 
 
+def test_a_folder_that_cannot_be_listed_is_one_warning(
+    cache: Cache, compiled: list[Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.warns(CacheWarning, match="permission denied") as seen:
+        models = [qimport.compile(DIGITS), qimport.compile(DIGITS, "x86-64")]
+    assert (len(seen), len(compiled)) == (1, 2)
+    assert result(models[0]) == result(models[1])
+    with pytest.raises(ArgumentError, match="cannot read the cache"):
+        cache.entries()
+
+
+def test_one_entry_without_end_does_not_hide_the_others(cache: Cache) -> None:
+    qimport.compile(DIGITS)
+    circle = cache.folder / f"{'b' * 64}.qimport"
+    circle.symlink_to(circle)
+    (entry,) = cache.entries()
+    assert cache.clear() == [entry]
+    qimport.compile(DIGITS)
+    assert len(cache.entries()) == 1
+
+
+def test_a_directory_before_the_file_is_damage(cache: Cache, compiled: list[Compilation]) -> None:
+    qimport.compile(DIGITS)
+    (entry,) = cache.entries()
+    content = entry.path.read_bytes()
+    head, found, tail = content.rpartition(b"PK\5\6")
+    assert found and len(tail) == 18
+    entry.path.write_bytes(head + found + tail[:12] + b"\xf0\xff\xff\x7f" + tail[16:])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        qimport.compile(DIGITS)
+    assert len(compiled) == 2
+
+
+def described(content: bytes, **changes: object) -> bytes:
+    """A compiled model with other words in its description."""
+    place = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(place, "w") as new:
+        for name in old.namelist():
+            member = old.read(name)
+            if name == "model.json":
+                member = json.dumps(json.loads(member) | changes).encode()
+            new.writestr(name, member)
+    return place.getvalue()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"target": "x"}, {"target": None}, {"name": None}, {"numerics": [1]}, {"target": {"name": 5}}]
+)
+def test_the_command_calls_strange_descriptions_damaged(cache: Cache, changes: dict[str, object]) -> None:
+    qimport.compile(DIGITS)
+    (entry,) = cache.entries()
+    entry.path.write_bytes(described(entry.path.read_bytes(), **changes))
+    assert "(damaged)" in cli.succeed("cache")
+    (model,) = json.loads(cli.succeed("cache", "--json"))["models"]
+    assert "target" not in model
+
+
 def test_a_full_disk_leaves_nothing(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -301,6 +366,7 @@ def test_the_folder_and_limit_come_from_the_environment(monkeypatch: pytest.Monk
     [
         ("QIMPORT_CACHE", "no", "expected 0 or 1"),
         ("QIMPORT_CACHE_LIMIT", "2 GB", "expected a number of bytes"),
+        ("QIMPORT_CACHE_LIMIT", "9" * 5000, "expected a number of bytes"),
     ],
 )
 def test_wrong_variables_are_told(

@@ -32,7 +32,7 @@ from qimport.codegen import elf
 from qimport.codegen.backend import object_code
 from qimport.codegen.host import host_target, resolve_target, why_not_runnable
 from qimport.codegen.pool import ThreadPool, shared_pool
-from qimport.codegen.pool_code import WORKERS, pool_code, supports
+from qimport.codegen.pool_code import TICKET, WORKERS, pool_code, supports
 from qimport.codegen.program import generate
 from qimport.codegen.target import ARM64, X86_64, Architecture, Target
 from qimport.errors import CompilerBug
@@ -428,6 +428,15 @@ def test_callers_do_what_no_worker_begins() -> None:
 
 
 @pytest.mark.usefixtures("several_processors")
+def test_no_part_is_lost_after_billions_of_tasks() -> None:
+    pool = ThreadPool(4)
+    ctypes.c_uint64.from_address(pool.address + TICKET).value = (2**32 - 3) << 16
+    pool.start()
+    for _ in range(6):
+        assert run_tasks(pool, 4) == Counter(range(4))
+
+
+@pytest.mark.usefixtures("several_processors")
 def test_callers_sleep_until_the_last_part_is_done() -> None:
     pool = ThreadPool(4)
     pool.start()
@@ -450,6 +459,26 @@ def test_a_pool_for_one_processor_is_none(monkeypatch: pytest.MonkeyPatch) -> No
     pool.start()
 
 
+FORKS_WHILE_LOADING = """
+import os, sys, pickle, threading
+content = open(sys.argv[1], "rb").read()
+pickle.loads(content).session()
+
+def load_for_ever():
+    while True:
+        pickle.loads(content).session()
+
+threading.Thread(target=load_for_ever, daemon=True).start()
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        pickle.loads(content).session()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+os._exit(0)
+"""
+
 PROGRAM = """
 import os, sys, pickle
 model = pickle.load(open(sys.argv[1], "rb"))
@@ -467,9 +496,10 @@ sys.exit(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_forked_processes_compute_and_end(mobile: CompiledModel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [PROGRAM, FORKS_WHILE_LOADING], ids=["computing", "loading"])
+def test_forked_processes_compute_and_end(mobile: CompiledModel, program: str, tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(pickle.dumps(mobile))
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, tmp_path / "model"]
+    command = [sys.executable, "-W", "ignore", "-c", program, tmp_path / "model"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

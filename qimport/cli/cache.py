@@ -26,14 +26,13 @@ def command(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    cache = _cache()
+    cache, state = _cache(), "" if switched_on() else "; switched off"
     entries = cache.entries()
     if as_json:
         print_json(_report(cache, entries))
         return
     if entries:
         print_table(COLUMNS, list(map(_row, entries)))
-    state = "" if switched_on() else "; switched off"
     click.echo(f"{cache.folder}: {_total(entries)}, at most {cache.limit:,}{state}")
 
 

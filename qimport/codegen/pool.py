@@ -18,7 +18,7 @@ from typing import Any
 
 from qimport.codegen.backend import engine_of, object_code
 from qimport.codegen.host import host_target, processors
-from qimport.codegen.pool_code import BLOCK, ROOM, WORKERS, pool_bytes, pool_code, supports
+from qimport.codegen.pool_code import BLOCK, MOST_PARTS, ROOM, WORKERS, pool_bytes, pool_code, supports
 from qimport.codegen.target import Target
 
 _WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -34,11 +34,11 @@ class ThreadPool:
     def __init__(self, threads: int) -> None:
         usable = sys.platform == "linux" and supports(host_target().architecture)
         self._workers = min(threads, processors()) - 1 if usable else 0
-        self._parts = threads
-        self._memory = ctypes.create_string_buffer(pool_bytes(threads) + BLOCK)
+        self._parts = min(threads, MOST_PARTS)
+        self._memory = ctypes.create_string_buffer(pool_bytes(self._parts) + BLOCK)
         _keep(self._memory)
         self.address = -(-ctypes.addressof(self._memory) // BLOCK) * BLOCK
-        self._write(ROOM, threads)
+        self._write(ROOM, self._parts)
         self._engine = _engine() if self._workers else None
         self.parallel_for = self._function("pool_parallel_for")
         self._started = self._workers == 0

@@ -7,9 +7,10 @@ caller has nothing left to do, because it sleeps or has no core, the caller runs
 A pool is :func:`pool_bytes` of memory that begins as zeros, in blocks of :data:`BLOCK` bytes:
 
 - ``owner`` is 1 while a caller has the pool. Whoever finds it taken runs its task alone.
-- ``ticket`` is generation << 32 | count of parts; ``task`` and ``context`` belong to it and are written
-  before. ``workers`` is the number of workers and ``room`` that of parts that have words; both are written
-  before the first ticket. Parts beyond ``room`` are the caller's.
+- ``ticket`` is generation << 16 | count of parts; generations do not come again in years. ``task`` and
+  ``context`` belong to it and are written before.
+- ``workers`` is the number of workers and ``room`` that of parts that have words; both are written before the
+  first ticket. Parts beyond ``room`` are the caller's.
 - ``sleepers`` counts workers that sleep until the generation changes; ``waiting`` says that the owner sleeps
   until a part is done.
 - Each part has two words: ``claimed`` and ``done`` are the last generation in which somebody began and ended
@@ -20,7 +21,7 @@ the owner stays in that generation; so an exchange that finds ``claimed`` as it 
 
 Waiting is a bounded number of pauses, then a futex. Who goes to sleep first writes so and then looks again;
 who wakes first writes what the sleeper waits for and then looks for sleepers; all of it sequentially
-consistent, so that one of the two sees the other.
+consistent, so that one of the two sees the other. The futex is the lower half of the ticket or of ``done``.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ from qimport.codegen.target import ARM64, X86_64, Architecture
 BLOCK = 128
 """Bytes: two cache lines, since processors fetch lines in pairs."""
 
-_TICKET, _SLEEPERS, _PARTS = BLOCK, 2 * BLOCK, 3 * BLOCK
+TICKET, _SLEEPERS, _PARTS = BLOCK, 2 * BLOCK, 3 * BLOCK
 """Offsets in the pool; the owner has the first block."""
 
-WORKERS, ROOM = _TICKET + 24, _TICKET + 28
+MOST_PARTS = 0xFFFF
+"""What ``room`` may be at most."""
+
+WORKERS, ROOM = TICKET + 24, TICKET + 28
 """Offsets of two 32-bit numbers."""
 
 PAUSES = 2000
@@ -66,7 +70,7 @@ target triple = "$triple"
 ;                  sleepers waiting
 %sleeping = type { i32, i32 }
 ;              claimed line            done line
-%part = type { i32, [$rest x i8], i32, [$rest x i8] }
+%part = type { i64, [$rest x i8], i64, [$rest x i8] }
 
 $declaration
 
@@ -82,10 +86,9 @@ define internal void @wake(ptr %word, i32 %count) nounwind {
   ret void
 }
 
-define internal i32 @generation(i64 %ticket) nounwind {
-  %upper = lshr i64 %ticket, 32
-  %generation = trunc i64 %upper to i32
-  ret i32 %generation
+define internal i64 @generation(i64 %ticket) nounwind {
+  %generation = lshr i64 %ticket, 16
+  ret i64 %generation
 }
 
 define internal ptr @part(ptr %pool, i64 %number) nounwind {
@@ -104,24 +107,24 @@ define internal i64 @threads(ptr %shared) nounwind {
 }
 
 ; Whether the part is the caller's from now on.
-define internal i1 @claim(ptr %shared, ptr %part, i32 %generation) nounwind {
-  %before = load atomic i32, ptr %part acquire, align 4
+define internal i1 @claim(ptr %shared, ptr %part, i64 %generation) nounwind {
+  %before = load atomic i64, ptr %part acquire, align 8
   %ticket = load atomic i64, ptr %shared acquire, align 8
-  %current = call i32 @generation(i64 %ticket)
-  %valid = icmp eq i32 %current, %generation
-  %free = icmp ne i32 %before, %generation
+  %current = call i64 @generation(i64 %ticket)
+  %valid = icmp eq i64 %current, %generation
+  %free = icmp ne i64 %before, %generation
   %mine = and i1 %valid, %free
   br i1 %mine, label %try, label %no
 try:
-  %exchange = cmpxchg ptr %part, i32 %before, i32 %generation acq_rel acquire
-  %claimed = extractvalue { i32, i1 } %exchange, 1
+  %exchange = cmpxchg ptr %part, i64 %before, i64 %generation acq_rel acquire
+  %claimed = extractvalue { i64, i1 } %exchange, 1
   ret i1 %claimed
 no:
   ret i1 false
 }
 
 ; Runs part %number and says that it is done.
-define internal void @run(ptr %pool, ptr %part, i64 %number, i32 %generation) nounwind {
+define internal void @run(ptr %pool, ptr %part, i64 %number, i64 %generation) nounwind {
   %shared = getelementptr i8, ptr %pool, i64 $ticket
   %sleeping = getelementptr i8, ptr %pool, i64 $sleepers
   %task.at = getelementptr %shared, ptr %shared, i32 0, i32 1
@@ -130,7 +133,7 @@ define internal void @run(ptr %pool, ptr %part, i64 %number, i32 %generation) no
   %context = load atomic ptr, ptr %context.at monotonic, align 8
   call void %task(ptr %context, i64 %number)
   %done.at = getelementptr %part, ptr %part, i32 0, i32 2
-  atomicrmw xchg ptr %done.at, i32 %generation seq_cst
+  atomicrmw xchg ptr %done.at, i64 %generation seq_cst
   %waiting.at = getelementptr %sleeping, ptr %sleeping, i32 0, i32 1
   %waiting = load atomic i32, ptr %waiting.at seq_cst, align 4
   %sleeps = icmp ne i32 %waiting, 0
@@ -146,19 +149,18 @@ end:
 define void @pool_work(ptr %pool, i64 %number) nounwind {
 entry:
   %shared = getelementptr i8, ptr %pool, i64 $ticket
-  %generation.at = getelementptr i8, ptr %shared, i64 4
   %sleepers.at = getelementptr i8, ptr %pool, i64 $sleepers
   br label %look
 look:
   %idle = phi i32 [ 0, %entry ], [ 0, %parts ], [ %longer, %rest ], [ 0, %rise ]
-  %seen = phi i32 [ 0, %entry ], [ %generation, %parts ], [ %seen, %rest ], [ %seen, %rise ]
+  %seen = phi i64 [ 0, %entry ], [ %generation, %parts ], [ %seen, %rest ], [ %seen, %rise ]
   %ticket = load atomic i64, ptr %shared acquire, align 8
-  %generation = call i32 @generation(i64 %ticket)
-  %new = icmp ne i32 %generation, %seen
+  %generation = call i64 @generation(i64 %ticket)
+  %new = icmp ne i64 %generation, %seen
   br i1 %new, label %begin, label %rest
 
 begin:
-  %count = and i64 %ticket, 4294967295
+  %count = and i64 %ticket, $most_parts
   %threads = call i64 @threads(ptr %shared)
   br label %parts
 parts:
@@ -167,10 +169,10 @@ parts:
   br i1 %more, label %try, label %look
 try:
   %part = call ptr @part(ptr %pool, i64 %at)
-  %mine = call i1 @claim(ptr %shared, ptr %part, i32 %generation)
+  %mine = call i1 @claim(ptr %shared, ptr %part, i64 %generation)
   br i1 %mine, label %take, label %following
 take:
-  call void @run(ptr %pool, ptr %part, i64 %at, i32 %generation)
+  call void @run(ptr %pool, ptr %part, i64 %at, i64 %generation)
   br label %following
 following:
   %next = add i64 %at, %threads
@@ -184,11 +186,12 @@ rest:
 lie:
   atomicrmw add ptr %sleepers.at, i32 1 seq_cst
   %last = load atomic i64, ptr %shared seq_cst, align 8
-  %latest = call i32 @generation(i64 %last)
-  %same = icmp eq i32 %latest, %seen
+  %latest = call i64 @generation(i64 %last)
+  %same = icmp eq i64 %latest, %seen
   br i1 %same, label %nap, label %rise
 nap:
-  call void @sleep(ptr %generation.at, i32 %seen)
+  %word = trunc i64 %last to i32
+  call void @sleep(ptr %shared, i32 %word)
   br label %rise
 rise:
   atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
@@ -196,7 +199,7 @@ rise:
 }
 
 ; Returns when the part is done, which the caller does itself if nobody has begun it.
-define internal void @finish(ptr %pool, i64 %number, i32 %generation) nounwind {
+define internal void @finish(ptr %pool, i64 %number, i64 %generation) nounwind {
 entry:
   %shared = getelementptr i8, ptr %pool, i64 $ticket
   %sleeping = getelementptr i8, ptr %pool, i64 $sleepers
@@ -206,8 +209,8 @@ entry:
   br label %wait
 wait:
   %idle = phi i32 [ 0, %entry ], [ %longer, %patient ], [ %longer, %try ]
-  %last = load atomic i32, ptr %done.at acquire, align 4
-  %done = icmp eq i32 %last, %generation
+  %last = load atomic i64, ptr %done.at acquire, align 8
+  %done = icmp eq i64 %last, %generation
   br i1 %done, label %end, label %rest
 rest:
   $pause
@@ -215,10 +218,10 @@ rest:
   %late = icmp eq i32 %longer, $patience
   br i1 %late, label %try, label %patient
 try:
-  %mine = call i1 @claim(ptr %shared, ptr %part, i32 %generation)
+  %mine = call i1 @claim(ptr %shared, ptr %part, i64 %generation)
   br i1 %mine, label %take, label %wait
 take:
-  call void @run(ptr %pool, ptr %part, i64 %number, i32 %generation)
+  call void @run(ptr %pool, ptr %part, i64 %number, i64 %generation)
   br label %end
 patient:
   %tired = icmp uge i32 %longer, $pauses
@@ -227,11 +230,12 @@ lie:
   store atomic i32 1, ptr %waiting.at seq_cst, align 4
   br label %nap
 nap:
-  %still = load atomic i32, ptr %done.at seq_cst, align 4
-  %over = icmp eq i32 %still, %generation
+  %still = load atomic i64, ptr %done.at seq_cst, align 8
+  %over = icmp eq i64 %still, %generation
   br i1 %over, label %rise, label %sleep
 sleep:
-  call void @sleep(ptr %done.at, i32 %still)
+  %word = trunc i64 %still to i32
+  call void @sleep(ptr %done.at, i32 %word)
   br label %nap
 rise:
   store atomic i32 0, ptr %waiting.at monotonic, align 4
@@ -267,7 +271,6 @@ busy:
 
 publish:
   %shared = getelementptr i8, ptr %pool, i64 $ticket
-  %generation.at = getelementptr i8, ptr %shared, i64 4
   %task.at = getelementptr %shared, ptr %shared, i32 0, i32 1
   %context.at = getelementptr %shared, ptr %shared, i32 0, i32 2
   %sleepers.at = getelementptr i8, ptr %pool, i64 $sleepers
@@ -279,19 +282,20 @@ publish:
   store atomic ptr %task, ptr %task.at monotonic, align 8
   store atomic ptr %context, ptr %context.at monotonic, align 8
   %old = load atomic i64, ptr %shared monotonic, align 8
-  %before = and i64 %old, -4294967296
-  %following = add i64 %before, 4294967296
-  %ticket = or i64 %following, %handed
+  %before = call i64 @generation(i64 %old)
+  %following = add i64 %before, 1
+  %raised = shl i64 %following, 16
+  %ticket = or i64 %raised, %handed
   atomicrmw xchg ptr %shared, i64 %ticket seq_cst
   %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
   %asleep = icmp ne i32 %sleepers, 0
   br i1 %asleep, label %rouse, label %work
 rouse:
-  call void @wake(ptr %generation.at, i32 2147483647)
+  call void @wake(ptr %shared, i32 2147483647)
   br label %work
 
 work:
-  %generation = call i32 @generation(i64 %ticket)
+  %generation = call i64 @generation(i64 %ticket)
   %threads = call i64 @threads(ptr %shared)
   call void @alone(ptr %task, ptr %context, i64 0, i64 %threads, i64 %handed)
   call void @alone(ptr %task, ptr %context, i64 %handed, i64 1, i64 %count)
@@ -305,7 +309,7 @@ whose:
   %own = icmp eq i64 %at, %owned
   br i1 %own, label %skip, label %other
 other:
-  call void @finish(ptr %pool, i64 %at, i32 %generation)
+  call void @finish(ptr %pool, i64 %at, i64 %generation)
   br label %skip
 skip:
   %past = add i64 %owned, %threads
@@ -332,10 +336,11 @@ def supports(architecture: Architecture) -> bool:
 def pool_code(architecture: Architecture, syscall: int) -> str:
     """LLVM assembly; ``syscall`` is the address of the C library's function of that name."""
     numbers = {
-        "ticket": _TICKET,
+        "ticket": TICKET,
         "sleepers": _SLEEPERS,
         "parts": _PARTS,
-        "rest": BLOCK - 4,
+        "rest": BLOCK - 8,
+        "most_parts": MOST_PARTS,
         "pauses": PAUSES,
         "patience": PATIENCE,
     }
