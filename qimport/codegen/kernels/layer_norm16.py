@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from qimport import prim
 from qimport.codegen.function import I1, I16, I32, I64, Index, KernelFunction, index
+from qimport.codegen.gemmlowp import high_mul, saturated32, wrapped32
 from qimport.codegen.kernels import access
 from qimport.codegen.tables import TableLayout
 from qimport.codegen.target import Target
@@ -55,17 +56,17 @@ class _Rows:
         """From one row to one row."""
         b, fn = self.b, self.fn
         total, squares = self._sums(source)
-        mean = self._int32(b.sdiv(b.mul(total, index(1024)), index(self.count)))
+        mean = wrapped32(self.fn, b.sdiv(b.mul(total, index(1024)), index(self.count)))
         spread = b.sub(b.mul(squares, index(2**20 // self.count)), b.mul(mean, mean))
-        variance = self._int32(b.sdiv(spread, index(2**20)))
+        variance = wrapped32(self.fn, b.sdiv(spread, index(2**20)))
         variance = b.select(b.icmp_signed("<", variance, index(1)), index(self.op.guard), variance)
         multiplier, shift = self._inverse_sqrt(variance)
 
         def put(k: Index) -> None:
             shifted = b.sub(b.mul(self._load(source, k, I16), index(1024)), mean)
-            rescaled = self._divide_by_pot(self._high_mul(self._int32(shifted), multiplier), shift)
+            rescaled = self._divide_by_pot(high_mul(self.fn, wrapped32(self.fn, shifted), multiplier), shift)
             weighted = b.mul(rescaled, self._load(self.weights, k, I16))
-            weighted = self._int32(b.add(weighted, self._load(self.bias, k, I32)))
+            weighted = wrapped32(self.fn, b.add(weighted, self._load(self.bias, k, I32)))
             nudge = b.select(b.icmp_signed(">", weighted, index(0)), index(512), index(-512))
             rounded = b.sdiv(b.add(weighted, nudge), index(1024))
             code = clamp_signed(fn, self._scaled(rounded), INT16_MIN, INT16_MAX)
@@ -89,9 +90,9 @@ class _Rows:
     def _scaled(self, value: Any) -> Any:
         """Times the weights' scale and 2^12."""
         exponent = self.op.exponent + 12
-        shifted = self._int32(self.b.shl(value, index(max(exponent, 0))))
+        shifted = wrapped32(self.fn, self.b.shl(value, index(max(exponent, 0))))
         return self._divide_by_pot(
-            self._high_mul(shifted, index(self.op.multiplier)), index(max(-exponent, 0))
+            high_mul(self.fn, shifted, index(self.op.multiplier)), index(max(-exponent, 0))
         )
 
     def _inverse_sqrt(self, value: Any) -> tuple[Any, Any]:
@@ -107,19 +108,17 @@ class _Rows:
         half = self._divide_by_pot(b.ashr(x, index(1)), index(1))
         root: Any = index(1 << 28)
         for _ in range(5):
-            cube = self._saturated(b.shl(self._high_mul(self._high_mul(root, root), root), index(6)))
-            change = b.sub(self._high_mul(index(3 << 27), root), self._high_mul(half, cube))
-            root = self._saturated(b.shl(change, index(3)))
+            cube = saturated32(
+                self.fn, b.shl(high_mul(self.fn, high_mul(self.fn, root, root), root), index(6))
+            )
+            change = b.sub(high_mul(self.fn, index(3 << 27), root), high_mul(self.fn, half, cube))
+            root = saturated32(self.fn, b.shl(change, index(3)))
         negative = b.icmp_signed("<", shift, index(0))
-        root = self._high_mul(root, index(1518500250))
+        root = high_mul(self.fn, root, index(1518500250))
         root = b.shl(root, b.select(negative, b.neg(shift), index(0)))
         shift = b.select(negative, index(0), shift)
         small = b.icmp_signed("<=", value, index(1))
         return b.select(small, index(INT32_MAX), root), b.select(small, index(0), shift)
-
-    def _high_mul(self, a: Any, b: Any) -> Any:
-        """``saturating_rounding_doubling_high_mul`` of operands that are not both INT32_MIN."""
-        return self.b.ashr(self.b.add(self.b.mul(a, b), index(1 << 30)), index(31))
 
     def _divide_by_pot(self, x: Any, exponent: Any) -> Any:
         """``rounding_divide_by_pot``, for exponents of 0 to 31."""
@@ -128,10 +127,3 @@ class _Rows:
         threshold = b.sub(b.ashr(mask, index(1)), b.ashr(x, index(63)))
         up = b.icmp_signed(">", b.and_(x, mask), threshold)
         return b.add(b.ashr(x, exponent), b.zext(up, I64))
-
-    def _saturated(self, x: Any) -> Any:
-        return clamp_signed(self.fn, x, -(2**31), INT32_MAX)
-
-    def _int32(self, x: Any) -> Any:
-        """Modulo 2^32."""
-        return self.b.sext(self.b.trunc(x, I32), I64)

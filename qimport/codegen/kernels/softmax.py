@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from qimport import prim
 from qimport.codegen.function import ELEMENTS, F32, I1, I8, I32, I64, Index, KernelFunction, index, itemsize
+from qimport.codegen.gemmlowp import high_mul, one_over_one_plus_x
 from qimport.codegen.kernels import access
 from qimport.codegen.lookup import look_up
 from qimport.codegen.rounding import to_int32
@@ -129,13 +130,13 @@ class _Rows:
         total = self._sum_of_parts(entries)
         headroom = self.b.zext(leading_zeros(self.fn, total), I64)
         shifted = b.trunc(b.shl(b.zext(total, I64), headroom), I32)  # headroom may be all 32 bits
-        inverse = b.trunc(self._one_over_one_plus_x(b.sub(shifted, constant(I32, -(2**31)))), I32)
+        inverse = b.trunc(one_over_one_plus_x(self.fn, b.sub(shifted, constant(I32, -(2**31)))), I32)
         shift = b.sub(index(12 + 31 - 8 * itemsize(self.target)), headroom)
         half = b.shl(index(1), b.sub(shift, index(1)))
 
         def finish(e: Any) -> Any:
             factor, up, down = (splat(self.fn, value, lanes_of(e)) for value in (inverse, half, shift))
-            high = self._high_mul(*(b.sext(value, retyped(e, I64)) for value in (e, factor)))
+            high = high_mul(self.fn, *(b.sext(value, retyped(e, I64)) for value in (e, factor)))
             sign = b.ashr(high, like(high, 63))  # of a sum that has wrapped to nothing
             scaled = b.trunc(b.ashr(b.add(b.add(high, up), sign), down), e.type)
             return b.add(scaled, like(scaled, self.low))
@@ -161,27 +162,3 @@ class _Rows:
             new = ir.Constant(ir.VectorType(I1, lanes), [I1(lane >= lanes - rest) for lane in range(lanes)])
             total = self.b.add(total, self.b.select(new, part(self.length - lanes, lanes), start))
         return horizontal(self.fn, "add", total)
-
-    # gemmlowp's functions of qimport.fixedpoint on i64 that hold int32 values.
-
-    def _high_mul(self, a: Any, b: Any) -> Any:
-        """``saturating_rounding_doubling_high_mul`` of operands that are not both INT32_MIN."""
-        product = self.b.mul(a, b)
-        return self.b.ashr(self.b.add(product, like(product, 1 << 30)), like(product, 31))
-
-    def _saturated(self, x: Any) -> Any:
-        return clamp_signed(self.fn, x, -(2**31), 2**31 - 1)
-
-    def _wrapped(self, x: Any) -> Any:
-        return self.b.sext(self.b.trunc(x, I32), I64)
-
-    def _one_over_one_plus_x(self, x: Any) -> Any:
-        """``one_over_one_plus_x`` of an i32, as i64."""
-        b = self.b
-        half = b.ashr(b.add(b.sext(x, I64), index(2**31)), index(1))
-        value = self._wrapped(b.add(index(1515870810), self._high_mul(half, index(-1010580540))))
-        for _ in range(3):
-            error = self._wrapped(b.sub(index(1 << 29), self._high_mul(half, value)))
-            step = self._saturated(b.shl(self._high_mul(value, error), index(2)))
-            value = self._wrapped(b.add(value, step))
-        return self._saturated(b.shl(value, index(1)))
