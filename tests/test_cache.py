@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
 import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
 import command_line as cli
 import pytest
+from test_compile import edited
 
 import qimport
 from qimport import cache as caching
@@ -282,25 +281,13 @@ def test_a_directory_before_the_file_is_damage(cache: Cache, compiled: list[Comp
     assert len(compiled) == 2
 
 
-def described(content: bytes, **changes: object) -> bytes:
-    """A compiled model with other words in its description."""
-    place = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(place, "w") as new:
-        for name in old.namelist():
-            member = old.read(name)
-            if name == "model.json":
-                member = json.dumps(json.loads(member) | changes).encode()
-            new.writestr(name, member)
-    return place.getvalue()
-
-
 @pytest.mark.parametrize(
     "changes", [{"target": "x"}, {"target": None}, {"name": None}, {"numerics": [1]}, {"target": {"name": 5}}]
 )
 def test_the_command_calls_strange_descriptions_damaged(cache: Cache, changes: dict[str, object]) -> None:
     qimport.compile(DIGITS)
     (entry,) = cache.entries()
-    entry.path.write_bytes(described(entry.path.read_bytes(), **changes))
+    entry.path.write_bytes(edited(entry.path.read_bytes(), **changes))
     assert "(damaged)" in cli.succeed("cache")
     (model,) = json.loads(cli.succeed("cache", "--json"))["models"]
     assert "target" not in model
