@@ -301,19 +301,17 @@ work:
   call void @alone(ptr %task, ptr %context, i64 %handed, i64 1, i64 %count)
   br label %parts
 parts:
-  %owned = phi i64 [ 0, %work ], [ %later, %skip ]
   %at = phi i64 [ 0, %work ], [ %next, %skip ]
   %more = icmp ult i64 %at, %handed
   br i1 %more, label %whose, label %release
 whose:
-  %own = icmp eq i64 %at, %owned
+  %thread = urem i64 %at, %threads
+  %own = icmp eq i64 %thread, 0
   br i1 %own, label %skip, label %other
 other:
   call void @finish(ptr %pool, i64 %at, i64 %generation)
   br label %skip
 skip:
-  %past = add i64 %owned, %threads
-  %later = select i1 %own, i64 %past, i64 %owned
   %next = add i64 %at, 1
   br label %parts
 release:
